@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 SOURCES := core actors serve_app storage handlers services settings host tools cli telemetry
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-core test-units test-edges test-product test-kafka test-instances test-parts test-faults test-clusters test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
+.PHONY: help run test test-core test-units test-product test-kafka test-instances test-parts test-faults test-clusters test-fast check format chaos bench clean constraints sbom audit kafka-jars chromium
 
 help: ## Print this help
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,58 +16,60 @@ help: ## Print this help
 run: $(VENV)/.installed ## Set everything up and run Muster on 127.0.0.1:8000 (Ctrl-C stops it)
 	@$(PY) -m cli.main up
 
-# Two at a time, the longest first: whichever core is done first takes the next.
-SIDE_BY_SIDE := $(MAKE) --no-print-directory -j2 --output-sync=target
+# First what is soon known, beside what is fetched. Then the tests, the longest first, so that there
+# is something to do until the end: three at a time on two cores, because tests of instances wait a
+# lot. What only computes gives way to them.
+AT_FIRST := kafka-jars chromium check test-core
+AND_THEN := test-product test-units test-faults test-parts test-clusters test-kafka test-instances
+GIVE_WAY := nice -n 10
 
-test: kafka-jars chromium ## Everything CI runs: checks, then every test
-	@$(SIDE_BY_SIDE) check test-core test-units test-edges
-	@$(SIDE_BY_SIDE) test-product test-instances test-kafka test-parts test-clusters test-faults
+test: $(VENV)/.installed ## Everything CI runs: checks, then every test
+	@$(MAKE) --no-print-directory -j4 --output-sync=target $(AT_FIRST)
+	@$(MAKE) --no-print-directory -j3 --output-sync=target FETCHED=1 $(AND_THEN)
+
+# Unless it was fetched just before.
+JARS := $(if $(FETCHED),,kafka-jars)
 
 # Whatever comes: counting lines takes longer there than all the rest, and finds no other ones.
 HOSTILE := tests/unit/core/test_hostile_events.py tests/unit/core/test_hostile_names.py
 
 test-core: $(VENV)/.installed
-	$(PY) -m pytest tests/unit/core $(HOSTILE:%=--ignore=%) --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
-
-# Apart, so that both cores have something to do until the end.
-EDGES := tests/unit/handlers tests/unit/telemetry tests/unit/services
+	$(GIVE_WAY) $(PY) -m pytest tests/unit/core $(HOSTILE:%=--ignore=%) --cov --cov-report=term-missing:skip-covered --cov-fail-under=100
 
 test-units: $(VENV)/.installed
-	$(PY) -m pytest tests/unit --ignore=tests/unit/core $(EDGES:%=--ignore=%)
-
-test-edges: $(VENV)/.installed
-	$(PY) -m pytest $(EDGES) $(HOSTILE)
+	$(GIVE_WAY) $(PY) -m pytest tests/unit --ignore=tests/unit/core
+	$(GIVE_WAY) $(PY) -m pytest $(HOSTILE)
 
 # By the instances they need: an instance takes a while to start, and time from the others as long
 # as it runs. What shares one is together, and whoever needs others is not beside it.
-WITH_KAFKA   := kafka/test_kafka.py kafka/test_kafka_cli.py kafka/test_kafka_up.py
-WITH_KAFKA   += operations/test_restore_drill.py operations/test_slow_clients.py
-WITH_KAFKA   += operations/test_stalls.py
+WITH_KAFKA   := kafka/test_kafka.py operations/test_slow_clients.py operations/test_stalls.py
+WITH_KAFKA   += kafka/test_kafka_cli.py kafka/test_restore_drill.py
 WITH_KAFKA   := $(WITH_KAFKA:%=tests/acceptance/%)
-OWN_INSTANCE := operations/test_cluster_front.py gathers/test_gather_faults.py
+OWN_INSTANCE := operations/test_cluster_front.py
 OWN_INSTANCE += operations/test_host_lifecycle.py operations/test_host_running.py
 OWN_INSTANCE += operations/test_overload.py operations/test_slow_clients_bare.py
 OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
 # The last of these tests ends the instance.
 MORTAL       := tests/chaos/test_local.py tests/acceptance/operations/test_faults.py
 MORTAL       += tests/acceptance/access/test_secrets.py
+MORTAL       += tests/acceptance/gathers/test_gather_faults.py
 ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
-test-product: $(VENV)/.installed
+test-product: $(VENV)/.installed $(JARS) $(if $(FETCHED),,chromium)
 	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%)
 
-test-kafka: $(VENV)/.installed
+test-kafka: $(VENV)/.installed $(JARS)
 	$(PY) -m pytest $(WITH_KAFKA)
 
 test-instances: $(VENV)/.installed
 	$(PY) -m pytest $(OWN_INSTANCE)
 
-test-parts: $(VENV)/.installed
+test-parts: $(VENV)/.installed $(JARS)
 	$(PY) -m pytest tests/contract tests/integration tests/simulation
 
 test-faults: $(VENV)/.installed
 	$(PY) -m pytest $(MORTAL)
 
-test-clusters: $(VENV)/.installed
+test-clusters: $(VENV)/.installed $(JARS)
 	$(PY) -m pytest tests/chaos $(MORTAL:%=--ignore=%)
 
 test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
@@ -76,7 +78,7 @@ test-fast: $(VENV)/.installed ## Unit and contract tests only: seconds
 check: $(VENV)/.installed ## Ruff, mypy strict, import rules
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy
+	$(GIVE_WAY) $(PY) -m mypy
 	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.installed ## Let ruff format and fix
@@ -126,7 +128,8 @@ audit: $(VENV)/.installed ## Ask a vulnerability service about every dependency 
 	exit $$code
 
 # Every package must be the one that was pinned, to the byte. Only our own code is not: it is here.
-INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps
+# Most of it is never imported, and need not be compiled.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 
 $(VENV)/.installed: pyproject.toml requirements/dev.txt
 	@echo "Setting up $(VENV) (about a minute, once)"

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,15 +13,14 @@ import structlog
 from actors.dispatch.job_notifier import JobNotifier
 from actors.messaging.change_watch import ChangeWatches
 from actors.messaging.shard_client import ShardClient
-from actors.runtime.directory import ANSWER_WITHIN, Directory, ensure
+from actors.runtime.directory import Directory, ensure
 from actors.runtime.names import SUPERVISOR, call_pool_name, dispatch_pool_name
-from core.dispatch.job import JobRef
 from core.gathers.gather import CallBatch, GatherCall, encode_call_batch
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import UnavailableError
 from core.waits.messages import Abandon, Reply
-from services.shared.process import new_turn_id, sync_forever
+from services.shared.process import SYNC_INTERVAL, BackgroundTasks, new_turn_id, repeat
 from storage.dispatch import job_queue
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.error_class import SERVER_ERRORS
@@ -62,11 +60,11 @@ class ActorClient:
         self._feed = new_turn_id()
         self._watches = ChangeWatches(config, self._directory, self._feed)
         self.watch = self._watches.watch
-        mark_pending = partial(job_queue.mark_pending, pool)
         self._job_notifier = JobNotifier(
-            self._directory.handle, self._directory.forget, mark_pending
+            self._directory.call, partial(job_queue.mark_pending, pool)
         )
-        self._syncing: asyncio.Task[None] | None = None
+        self.notify_pools = self._job_notifier.notify
+        self._tasks = BackgroundTasks()
 
     @classmethod
     async def open(cls, config: Config) -> "ActorClient":
@@ -88,7 +86,7 @@ class ActorClient:
         # Until Postgres answers, the wall clock serves for token ages.
         with contextlib.suppress(*SERVER_ERRORS):
             await client.clock.sync(pool)
-        client._syncing = asyncio.create_task(sync_forever("ingress", client.clock, pool))
+        client._tasks.start(repeat("ingress", SYNC_INTERVAL, partial(clock.sync, pool)))
         return client
 
     async def _ensure_supervisor(self) -> None:
@@ -124,19 +122,15 @@ class ActorClient:
         return sum(agreed) if len(agreed) == len(counts) else None
 
     async def _begin_calls_of(self, pool: str, calls: CallBatch, max_wait: float) -> int | None:
+        encoded, seconds = encode_call_batch(calls), max_wait + HANDOVER_TIMEOUT
         try:
-            handle = await self._directory.handle(pool)
-            reply = handle.begin.remote(encode_call_batch(calls), max_wait)
-            agreed: int | None = await asyncio.wait_for(reply, max_wait + HANDOVER_TIMEOUT)
-        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
-            log.warning("client.pool_away", pool=pool, error=type(error).__name__)
-            self._directory.forget(pool)
+            agreed: int | None = await self._directory.call(
+                pool, "begin", encoded, max_wait, seconds=seconds
+            )
+        except UnavailableError as error:
+            log.warning("client.pool_away", pool=pool, error=type(error.__cause__).__name__)
             return 0
         return agreed
-
-    async def notify_pools(self, jobs: Mapping[int, Sequence[JobRef]]) -> None:
-        """Notify pools of stored jobs; a pool that is away finds them in Postgres."""
-        self._job_notifier(jobs)
 
     async def ask_pool(self, pool_no: int, method: str, *args: Any) -> Any:
         """Call a method of a dispatch pool.
@@ -144,14 +138,7 @@ class ActorClient:
         Raises:
             UnavailableError: The pool is away.
         """
-        name = dispatch_pool_name(pool_no)
-        try:
-            async with asyncio.timeout(ANSWER_WITHIN):
-                handle = await self._directory.handle(name)
-                return await getattr(handle, method).remote(*args)
-        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
-            self._directory.forget(name)
-            raise UnavailableError(f"dispatch pool {pool_no} does not answer") from error
+        return await self._directory.call(dispatch_pool_name(pool_no), method, *args)
 
     async def abandon(self, address: Address) -> Reply:
         """Report that the last reader here left; if no other replica has one, cancel the wait."""
@@ -162,12 +149,11 @@ class ActorClient:
             self._watches.renew(address)  # a new reader may have arrived meanwhile
 
     async def report(self) -> dict[str, Any]:
-        """Return the supervisor's report on all actors."""
-        return await self._directory.report(SUPERVISOR)
+        found: dict[str, Any] = await self._directory.call(SUPERVISOR, "report")
+        return found
 
     async def close(self) -> None:
-        if self._syncing is not None:
-            self._syncing.cancel()
+        self._tasks.cancel()
         await self._job_notifier.close()
         await self._watches.close()
         await self._shards.close()

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from bench.actors import SECRET_KEY, START_SECONDS, every_actor_up
 from bench.stage import Stage
-from bench.wire import Door
+from bench.wire import Door, told
 from cli.operations.up import READINESS_PATH
 from core.access.secret_keys import format_key
 from host.provision import prepare_database
@@ -14,7 +15,7 @@ from serve_app.app import make_app
 from settings.settings import Settings
 from storage.encryption import cipher
 
-SECRET_KEY = b"what benchmarks encrypt under..."
+HEALTH_PATH = "/actuator/health"
 
 
 @asynccontextmanager
@@ -31,7 +32,20 @@ async def front_door(stage: Stage, **settings: object) -> AsyncIterator[Door]:
     try:
         # Aside, because both block.
         await asyncio.to_thread(serve, stage.node, app, probe=READINESS_PATH)
-        yield Door(loaded.port, provisioned.new_key, dsn)
+        door = Door(loaded.port, provisioned.new_key, dsn)
+        await _every_part_up(door)
+        await every_actor_up(config)
+        yield door
     finally:
         await asyncio.to_thread(stop_serving, stage.node)
         await stage.drop(dsn)
+
+
+async def _every_part_up(door: Door) -> None:
+    """Wait for the actors that serve no requests, too: starting takes CPU from the first arm."""
+    async with asyncio.timeout(START_SECONDS):
+        while True:
+            health = await told(door.port, door.request("GET", HEALTH_PATH))
+            if all(part["status"] == "UP" for part in health["components"].values()):
+                return
+            await asyncio.sleep(0.2)

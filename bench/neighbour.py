@@ -18,7 +18,7 @@ from bench.stage import Stage
 from bench.stats import percentile, poisson_schedule
 from bench.tables import connected
 from bench.wire import Door, Ids, answered, new_ids
-from tools.chaos.faults.neighbour import create_tenant_key
+from tools.chaos.faults.neighbour import create_noisy_tenant
 from tools.chaos.faults.noisy_tenant import Noise, NoiseKind, NoiseResult, noisy_tenant
 
 RATE = 50.0
@@ -34,7 +34,7 @@ async def run(stage: Stage) -> Result:
     result = Result("neighbour", goals=GOALS)
     seconds, rounds = (3.0, 1) if stage.quick else (15.0, 5)
     async with front_door(stage) as door:
-        scene = Scene(stage, door, await create_tenant_key(door.dsn))
+        scene = Scene(stage, door, await create_noisy_tenant(door.dsn))
         await scene.alone(seconds / 3)
         for kind in NoiseKind:
             await _compare(scene, result, kind, seconds, rounds)

@@ -14,9 +14,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from bench.harness import err
 from bench.stage import Stage
 from core.shared.address import Address
-from host.kafka import embedded
 from host.kafka.apache import ApacheOptions
 from host.kafka.broker import Broker, stop
+from host.kafka.selection import start_embedded
 
 PARTITIONS = 4
 
@@ -33,7 +33,7 @@ class Topic:
 async def broker_of(stage: Stage) -> AsyncIterator[Broker]:
     """A broker of this run's own."""
     folder = stage.places.data_dir / "kafka"
-    start = partial(embedded.start, folder, ApacheOptions(), jars_folder=None, say=err.print)
+    start = partial(start_embedded, folder, ApacheOptions(), jars_folder=None, say=err.print)
     broker = await asyncio.to_thread(start)
     err.print(f"  {broker.describe()}")
     try:

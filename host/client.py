@@ -22,7 +22,6 @@ def running_instance(data_dir: Path) -> HostInstance:
 
 @contextmanager
 def connect(data_dir: Path) -> Iterator[HostInstance]:
-    """Connect to the Ray node of a running instance while the block runs."""
     instance = running_instance(data_dir)
     if instance.ray_address is None:
         raise HostError(f"The host on {instance.data_dir} is {instance.stage}; try again.")

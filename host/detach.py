@@ -38,7 +38,6 @@ def spawn_detached(
 
 
 def last_lines(path: Path, lines: int = LINES_SHOWN) -> str:
-    """Return the last lines of a log file."""
     try:
         with path.open(errors="replace") as file:
             return "".join(deque(file, maxlen=lines)).rstrip()

@@ -14,11 +14,10 @@ from pydantic import BaseModel, ValidationError
 from host.errors import HostError
 from host.paths import InstancePaths
 from host.processes import ProcessIdentity
+from storage.encryption.key_file import write_private
 
 
 class HostStage(StrEnum):
-    """How far a host has started."""
-
     STARTING = "starting"
     UP = "up"
     STOPPING = "stopping"
@@ -66,16 +65,6 @@ def write_instance(places: InstancePaths, instance: HostInstance) -> None:
     write_private(places.instance, instance.model_dump_json(indent=2))
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace a file atomically, readable by its owner only."""
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    draft.replace(path)
-
-
 @contextmanager
 def sole_host(places: InstancePaths) -> Iterator[None]:
     """Hold the data folder's lock; the system drops it when the process ends, however it ends."""
@@ -94,7 +83,6 @@ def sole_host(places: InstancePaths) -> Iterator[None]:
 
 
 def is_locked(places: InstancePaths) -> bool:
-    """Return True if a host runs on this data folder."""
     try:
         descriptor = os.open(places.lock, os.O_RDWR)
     except FileNotFoundError:

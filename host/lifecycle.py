@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 
+from host import paths
 from host.errors import HostError
 from host.instance import (
     HostInstance,
@@ -19,14 +20,8 @@ from host.instance import (
     sole_host,
     write_instance,
 )
-from host.paths import (
-    InstancePaths,
-    discard_run_dir,
-    instance_paths,
-    prepare_data_dir,
-    prepare_run_dir,
-)
-from host.ports import require_free, url_of
+from host.paths import InstancePaths
+from host.ports import require_free
 from host.processes import (
     ProcessIdentity,
     find_process,
@@ -37,6 +32,7 @@ from host.processes import (
 from host.ray.node import NodeOptions, RayNode
 from host.ray.serving import stop_serving
 from host.signals import StopSignals
+from settings.parsing import url_of
 
 Say = Callable[[str], None]
 WATCH_EVERY = 1.0
@@ -45,20 +41,20 @@ WATCH_EVERY = 1.0
 @contextmanager
 def claim(data_dir: Path, options: NodeOptions, say: Say) -> Iterator[InstancePaths]:
     """Become the only host of a data folder, and remove what an earlier one left behind."""
-    places = instance_paths(data_dir)
-    prepare_data_dir(places)
+    places = paths.instance_paths(data_dir)
+    paths.prepare_data_dir(places)
     with sole_host(places):
         ended = end_leftovers(places)
         if ended:
             say(f"Ended {ended} processes that an earlier run had left behind")
         require_free(options.host, options.port)
-        prepare_run_dir(places)
+        paths.prepare_run_dir(places)
         write_instance(places, _starting(places, options))
         try:
             yield places
         finally:
             places.instance.unlink(missing_ok=True)
-            discard_run_dir(places)
+            paths.discard_run_dir(places)
 
 
 @contextmanager
@@ -113,7 +109,7 @@ def watch(node: RayNode) -> None:
 
 def down(data_dir: Path, *, within: float = 20.0) -> str:
     """Stop the host of a data folder and return what was done, in one sentence."""
-    places = instance_paths(data_dir)
+    places = paths.instance_paths(data_dir)
     if not places.lock.exists():
         return f"Nothing runs on {places.data_dir}."
     if is_locked(places):
@@ -137,13 +133,12 @@ def end_leftovers(places: InstancePaths) -> int:
             f"{', '.join(str(process.pid) for process in left)}."
         )
     if instance is not None or places.run_dir.exists():
-        discard_run_dir(places)
+        paths.discard_run_dir(places)
         places.instance.unlink(missing_ok=True)
     return found
 
 
 def kill(places: InstancePaths) -> None:
-    """Kill every process of the run folder."""
     terminate_all(lambda: find_processes_in(places.run_dir), grace=0.0, within=2.0)
 
 

@@ -16,56 +16,39 @@ RUN_ROOT = Path("/tmp")  # noqa: S108  the folder in it is private: see _make_pr
 
 
 @dataclass(frozen=True, slots=True)
-class InstancePaths:
-    """Every path of one instance."""
+class PathBelow:
+    """A path of a fixed name below a folder of the object that has it."""
 
+    folder: str
+    name: str
+
+    def __get__(self, owner: object, _: type) -> Path:
+        folder: Path = getattr(owner, self.folder)
+        return folder / self.name
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePaths:
     data_dir: Path
     run_dir: Path
-
-    @property
-    def instance(self) -> Path:
-        """Describes the host that runs here: `HostInstance` as JSON."""
-        return self.data_dir / "instance.json"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the host as long as it lives."""
-        return self.data_dir / "lock"
-
-    @property
-    def token(self) -> Path:
-        """The secret by which Ray's processes authenticate each other."""
-        return self.data_dir / "ray-token"
-
-    @property
-    def secret_key(self) -> Path:
-        """The encryption keys, where no setting has them."""
-        return self.data_dir / "secret_key"
-
-    @property
-    def log(self) -> Path:
-        """The output of a detached host."""
-        return self.data_dir / "muster.log"
-
-    @property
-    def kept_logs(self) -> Path:
-        """Ray's logs of the last run."""
-        return self.data_dir / "ray-logs"
-
-    @property
-    def kafka(self) -> Path:
-        """Data, configuration and log of the embedded Kafka."""
-        return self.data_dir / "kafka"
-
-    @property
-    def ray(self) -> Path:
-        """Ray's temporary folder."""
-        return self.run_dir / "ray"
-
-    @property
-    def haproxy(self) -> Path:
-        """HAProxy's configuration and sockets."""
-        return self.run_dir / "h"
+    instance = PathBelow("data_dir", "instance.json")
+    """Describes the host that runs here: `HostInstance` as JSON."""
+    lock = PathBelow("data_dir", "lock")
+    """Held by the host as long as it lives."""
+    token = PathBelow("data_dir", "ray-token")
+    """The secret by which Ray's processes authenticate each other."""
+    secret_key = PathBelow("data_dir", "secret_key")
+    """The encryption keys, where no setting has them."""
+    log = PathBelow("data_dir", "muster.log")
+    """The output of a detached host."""
+    kept_logs = PathBelow("data_dir", "ray-logs")
+    """Ray's logs of the last run."""
+    kafka = PathBelow("data_dir", "kafka")
+    """Data, configuration and log of the embedded Kafka."""
+    ray = PathBelow("run_dir", "ray")
+    """Ray's temporary folder."""
+    haproxy = PathBelow("run_dir", "h")
+    """HAProxy's configuration and sockets."""
 
 
 def instance_paths(data_dir: Path) -> InstancePaths:

@@ -36,17 +36,6 @@ def require_free(host: str, port: int) -> None:
         raise HostError(sentence) from error
 
 
-def dial_host(host: str) -> str:
-    """Return the address at which a local client reaches a server that listens on `host`."""
-    return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(host, host)  # noqa: S104
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the URL of a server that listens on `host`, for a client on this machine."""
-    name = dial_host(host)
-    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-
-
 def free_port() -> int:
     """Return a port that is free on loopback now and that no outgoing connection is given."""
     for _ in range(100):
@@ -73,7 +62,6 @@ def free_block(seed: int) -> range:
 
 
 def all_free(ports: Iterable[int]) -> bool:
-    """Return True if nobody listens on any of these loopback ports."""
     try:
         for port in ports:
             _bind(LOOPBACK, port)

@@ -20,7 +20,6 @@ class ProcessIdentity(BaseModel, frozen=True):
 
 
 def identify_process(pid: int) -> ProcessIdentity | None:
-    """Return the identity of a running process."""
     try:
         return ProcessIdentity(pid=pid, born=_birth_of(pid), name=psutil.Process(pid).name())
     except (FileNotFoundError, ProcessLookupError, *PROCESS_GONE):
@@ -53,7 +52,6 @@ def find_processes_in(run_dir: Path) -> list[psutil.Process]:
 
 
 def process_name(process: psutil.Process) -> str:
-    """Return the name of a process; empty if it has ended."""
     try:
         return process.name()
     except PROCESS_GONE:

@@ -32,7 +32,6 @@ class StartDeadline:
 
     @property
     def waited(self) -> float:
-        """Return the seconds since the start began."""
         return self._clock() - self._began
 
     def has_passed(self) -> bool:

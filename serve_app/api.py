@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from actors.client import ActorClient
+from actors.metrics import ACTOR_METRICS
 from core.shared.config import Config
 from serve_app.access import audit_log, keys, quotas
 from serve_app.container import Replica
@@ -24,24 +25,23 @@ from serve_app.dispatch import (
     subscriptions,
     webhook_secrets,
 )
-from serve_app.events import event_type_sync, event_types, events, schemas
+from serve_app.events import event_types, events, schemas
 from serve_app.gathers import gathers, journals, resources
 from serve_app.http import openapi, problems
-from serve_app.http.aliases import alias_routes
 from serve_app.http.raw_route import FastPath, RawRoute, fast_routes
-from serve_app.http.router import HttpRouter
+from serve_app.http.router import HttpRouter, alias_routes
 from serve_app.kafka import dead_letters, kafka
 from serve_app.limits.load_limiter import LoadLimiter
 from serve_app.limits.middleware import LimitsMiddleware
-from serve_app.operations import (
-    docs,
-    health,
-    metrics,
-    monitoring,
-    monitoring_overview,
-    pages,
-    status,
-    warnings,
+from serve_app.operations import health, metrics, monitoring, pages, status, warnings
+from serve_app.records import (
+    collections,
+    data_paths,
+    expressions,
+    record_batch,
+    record_listings,
+    records,
+    templates,
 )
 from serve_app.waits import callbacks, inbox, stream, waits
 from services.shared.process import freeze_gc
@@ -53,16 +53,14 @@ OpenClient = Callable[[], Awaitable[ActorClient]]
 # Routes are tried in this order, so the busiest come first.
 _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     callbacks.router,
-    events.raw_router,
-    waits.raw_router,
+    events.router,
     waits.router,
     stream.router,
     journals.router,
     gathers.router,
     resources.router,
-    events.router,
     event_types.router,
-    event_type_sync.router,
+    event_types.sync_router,
     schemas.router,
     subscriptions.router,
     webhook_secrets.router,
@@ -77,12 +75,17 @@ _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     alias_routes(jobs.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
     alias_routes(job_actions.router, "/api/dispatch-jobs", "/api/dispatch/jobs"),
     groups.router,
+    data_paths.router,
+    expressions.router,
+    templates.router,
     monitoring.router,
-    monitoring_overview.router,
     warnings.router,
     sample_webhook.router,
+    record_listings.router,
+    record_batch.router,
+    records.router,
+    collections.router,
     inbox.router,
-    dead_letters.raw_router,
     dead_letters.router,
     kafka.router,
     keys.router,
@@ -91,7 +94,6 @@ _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     quotas.router,
     health.router,
     metrics.router,
-    docs.router,
     pages.router,
 )
 
@@ -110,7 +112,6 @@ class Api(FastAPI):
         return [r for r in self.routes if isinstance(r, APIRoute) and r.include_in_schema]
 
     def openapi(self) -> dict[str, Any]:
-        """Return the OpenAPI document, which is built once."""
         return self._document
 
     @cached_property
@@ -126,7 +127,7 @@ def create_app(
 ) -> Api:
     """Make the app. Its client is opened when the app starts, in the loop that serves requests."""
     limits = options or IngressOptions()
-    gate, counters = LoadLimiter(limits), Metrics(replica_name)
+    gate, counters = LoadLimiter(limits), Metrics(replica_name, ACTOR_METRICS)
 
     @asynccontextmanager
     async def lifespan(app: Api) -> AsyncIterator[None]:
@@ -159,7 +160,7 @@ def create_app(
 
 def with_fast_path(app: Api) -> ASGIApp:
     """Wrap the app so that events skip the framework's layers; the same limits apply to them."""
-    busy = [*callbacks.router.routes, *events.raw_router.routes]
+    busy = [*callbacks.router.routes, *events.router.routes]
     routes = [route for route in busy if isinstance(route, RawRoute)]
     bound = partial(LimitsMiddleware, gate=app.gate, max_body=app.max_body, metrics=app.counters)
     return FastPath(app, fast_routes(routes), bound)

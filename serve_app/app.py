@@ -38,7 +38,6 @@ def build(args: dict[str, str]) -> Application:
 
 
 def make_app(settings: Settings, config: Config) -> Application:
-    """Bind the Serve application to a configuration."""
     application: Application = DEPLOYMENT.options(
         num_replicas=settings.ingress_replicas,
         # An open stream occupies a request slot.

@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 from actors.client import ActorClient
 from core.shared.errors import TransientError
 from services.shared.cache import Cache
+from services.shared.retry import log_outage
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.waits import inbox, waits
 from telemetry.registry import MetricsSnapshot
@@ -25,7 +26,7 @@ Counts = tuple[dict[str, int], dict[tuple[str, str], int]]
 # The errors of a call to a supervisor that does not answer.
 SUPERVISOR_ERRORS = (RayError, TransientError, TimeoutError, ValueError)
 
-log = structlog.get_logger("census")
+log = structlog.get_logger("cluster_stats")
 
 
 class ClusterStats:
@@ -44,22 +45,23 @@ class ClusterStats:
 
     async def snapshot(self) -> MetricsSnapshot:
         """Collect the numbers for one scrape; parts that are down are left out."""
-        actors, counts = await asyncio.gather(self._actors(), self._counts_or_none())
+        actors, counts = await asyncio.gather(self.actors(), self._counts_or_none())
         waits_by_status, parked = counts or (None, None)
-        return MetricsSnapshot(actors=actors, waits=waits_by_status, inbox=parked)
+        return MetricsSnapshot(actors=actors or (), waits=waits_by_status, inbox=parked)
 
-    async def _actors(self) -> tuple[Mapping[str, Any], ...]:
+    async def actors(self) -> tuple[Report, ...] | None:
+        """Return the actors of the supervisor's report; None if it does not answer."""
         try:
             return tuple((await self.report())["actors"])
         except SUPERVISOR_ERRORS as error:
-            log.warning("census.supervisor_away", error=type(error).__name__)
-            return ()
+            log.warning("cluster_stats.supervisor_away", error=type(error).__name__)
+            return None
 
     async def _counts_or_none(self) -> Counts | None:
         try:
             return await self._counts.get("counts")
         except SERVER_ERRORS as error:
-            log.warning("census.database_away", error=type(error).__name__)
+            log_outage(error, who="cluster_stats")
             return None
 
     async def _count(self, _: str) -> Counts:

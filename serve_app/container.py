@@ -4,16 +4,16 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 
 import structlog
 
 from actors.client import LISTING_CONNECTIONS, ActorClient
 from core.access.tokens import CALLBACK, STREAM
+from core.access.usage_counter import UsageCounter
 from core.events.event_type import Admission
+from core.records.validation import MASK
 from core.shared.quotas import Quota
-from core.shared.usage_counter import UsageCounter
 from handlers.filters.cel import filter_counters, passes_filter
 from serve_app.cluster_stats import ClusterStats, RateMeter
 from serve_app.dispatch.status import DispatchStatusReader
@@ -24,9 +24,8 @@ from serve_app.limits.load_limiter import LoadLimiter
 from serve_app.operations.health_checks import Health
 from serve_app.streams.hub import StreamHub
 from serve_app.waits.registration import WaitRegistrar
-from services.access.count_quotas import CountQuotas
-from services.access.quota_monitor import QuotaWatch, usage_source
-from services.access.usage_writer import FLUSH_INTERVAL as TELL_USAGE_EVERY
+from services.access.quota_monitor import CountQuotas, QuotaWatch, usage_source
+from services.access.usage_writer import FLUSH_INTERVAL as USAGE_INTERVAL
 from services.access.usage_writer import UsageWriter
 from services.dispatch.pool_notifier import PoolNotifier
 from services.events.intake import CloudEventIntake
@@ -37,12 +36,18 @@ from services.kafka.ingest import IngestDeps
 from services.kafka.ingest_store import RedriveStore
 from services.kafka.redrive import Redrive
 from services.operations.warning_writer import WarningWriter
+from services.records.path_services import PathServices
+from services.records.record_collections import RecordCollections
+from services.records.record_deletion import RecordDeletion
+from services.records.record_numbers import AutoNumbers
+from services.records.record_writer import RecordWriter
 from services.shared.cache import Cache
 from services.shared.change_listener import ChangeListener
 from services.shared.database import Database
 from services.shared.ids import IdGenerator, IdLeases
 from services.shared.listings import Listings
-from services.shared.process import new_turn_id
+from services.shared.process import new_turn_id, repeat
+from services.shared.retry import skip_during_outage
 from services.waits.completion_topics import CompletionTopics
 from services.waits.intake import CorrelationResolver, EventIntake, IdFieldRegistry
 from services.waits.wait_topics import WaitTopics
@@ -51,14 +56,15 @@ from storage.access import keys as access
 from storage.access import usage
 from storage.dispatch import subscriptions
 from storage.encryption import keys
+from storage.encryption.secret_values import encrypt_record_field
 from storage.events import event_types
 from storage.events.event_store import EventStore
 from storage.kafka import named_topics
 from storage.operations import warnings
 from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.change_notifications import ChangeTopic
-from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import PoolOptions
+from storage.records import collections, records
 from storage.waits import waits
 from telemetry.registry import Metrics
 
@@ -79,11 +85,12 @@ class Replica:
         self.options = options
         self.gate = gate
         self.metrics = metrics
-        patience = client.config.request_timeout
-        self.database = Database(client.pool, patience)
+        timeout = client.config.request_timeout
+        self.database = Database(client.pool, timeout)
         self.listings = Listings(
-            Database(client.listing_pool, patience), LISTING_CONNECTIONS, patience
+            Database(client.listing_pool, timeout), LISTING_CONNECTIONS, timeout
         )
+        self.paths = PathServices(self.listings, MASK)
         self.new_id = IdGenerator(IdLeases(client.pool, "ingress"), client.clock.now)
         bound = self.database.bind
         # Requests do not wait until the time of a key's last use is stored.
@@ -108,8 +115,10 @@ class Replica:
         named = WaitTopics(self._name_topics, client.clock.now)
         # A tenant's slug does not change.
         slugs = Cache(bound(access.slug_of), ttl=lambda _: SLUG_TTL, monotonic=time.monotonic)
-        told = CompletionTopics(client.config.kafka, slugs.get)
-        self.registrar = WaitRegistrar(client, profiles, named, told, self.tokens[CALLBACK])
+        completion_topics = CompletionTopics(client.config.kafka, slugs.get)
+        self.registrar = WaitRegistrar(
+            client, profiles, named, completion_topics, self.tokens[CALLBACK]
+        )
         self.hub = StreamHub(client, options.heartbeat)
         self.gather_service = GatherService(client, self.database, self.tokens)
         self.cluster_stats = ClusterStats(client)
@@ -123,9 +132,14 @@ class Replica:
         )
         self.notices = ChangeListener()
         # The server may be another one or a restored backup: cached rows may be wrong.
-        for forget in (named.forget, profiles.forget, slugs.clear, self.kafka.forget):
+        for forget in (
+            named.forget,
+            profiles.forget,
+            slugs.clear,
+            self.kafka.forget,
+            self.new_id.renew_soon,
+        ):
             self.notices.on_connect(forget)
-        self.notices.on_connect(self.new_id.renew_soon)
         self.notices.on_tenant_change(ChangeTopic.EVENT_TYPES, self.event_validator.clear)
         self.subscription_cache = SubscriptionCache(bound(subscriptions.matching), time.monotonic)
         self.notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, self.subscription_cache.clear)
@@ -143,23 +157,22 @@ class Replica:
             metrics,
             self.config.request_timeout,
         )
+        self.record_collections, self.records, self.record_deletion = self._make_records()
         self.pool_notifier = PoolNotifier(client.ask_pool)
         self.dispatch = DispatchStatusReader(
             self.cluster_stats, self.database, client.ask_pool, client.clock.now
         )
         self.flush_rate = RateMeter()
-        self._tasks = (
-            asyncio.create_task(self._write_used_forever()),
-            asyncio.create_task(self._tell_denials_forever()),
-            asyncio.create_task(self._tell_usage_forever()),
-            asyncio.create_task(self.notices.run_forever(self.config.dsn)),
-            asyncio.create_task(self._make_warnings().run_forever()),
+        oversized = WarningWriter(
+            partial(warnings.warn, client.pool),
+            lambda: map(oversized_event_warning, filter_counters.oversized().items()),
         )
-
-    def _make_warnings(self) -> WarningWriter:
-        write = partial(warnings.warn, self.client.pool)
-        return WarningWriter(
-            write, lambda: map(oversized_event_warning, filter_counters.oversized().items())
+        self._tasks = (
+            asyncio.create_task(repeat("keys", KEY_USE_INTERVAL, self._write_used)),
+            asyncio.create_task(repeat("denials", DENIAL_LOG_INTERVAL, metrics.denials.flush_log)),
+            asyncio.create_task(repeat("quotas", USAGE_INTERVAL, self._write_usage)),
+            asyncio.create_task(self.notices.run_forever(self.config.dsn)),
+            asyncio.create_task(oversized.run_forever()),
         )
 
     def _make_writer(self) -> EventWriter:
@@ -177,6 +190,16 @@ class Replica:
             bounds,
         )
 
+    def _make_records(self) -> tuple[RecordCollections, RecordWriter, RecordDeletion]:
+        bound = self.database.bind
+        known = RecordCollections(bound(collections.read), bound(collections.referring))
+        self.notices.on_tenant_change(ChangeTopic.COLLECTIONS, known.forget)
+        numbers = AutoNumbers(bound(records.lease_numbers))
+        send = self.client.send_many
+        writer = RecordWriter(known, send, numbers, encrypt_record_field, self.new_id, new_turn_id)
+        find = (bound(records.details), bound(records.version))
+        return known, writer, RecordDeletion(known, writer, *find)
+
     def _make_redrive(self, profiles: IdFieldRegistry) -> Redrive:
         deps = IngestDeps(
             resolver=CorrelationResolver(profiles, self.database.bind(waits.load_waits)),
@@ -191,7 +214,7 @@ class Replica:
 
     async def start(self) -> None:
         """Check the encryption key and prepare ids before the first request, if Postgres is up."""
-        with suppress(*SERVER_ERRORS):
+        with skip_during_outage("ingress"):
             await keys.check(self.client.pool)
         await self.new_id.start()
 
@@ -202,7 +225,7 @@ class Replica:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._write_used()
         await self.events.close()
-        await self._tell_usage()
+        await self._write_usage()
         await self.health.close()
         await self.new_id.close()
         self.event_validator.close()
@@ -210,29 +233,13 @@ class Replica:
         await self.pool_notifier.close()
         await self.client.close()
 
-    async def _write_used_forever(self) -> None:
-        while True:
-            await asyncio.sleep(KEY_USE_INTERVAL)
-            await self._write_used()
-
-    async def _tell_denials_forever(self) -> None:
-        while True:
-            await asyncio.sleep(DENIAL_LOG_INTERVAL)
-            self.metrics.denials.flush_log()
-
-    async def _tell_usage_forever(self) -> None:
-        while True:
-            await self._tell_usage()
-            await asyncio.sleep(TELL_USAGE_EVERY)
-
-    async def _tell_usage(self) -> None:
+    async def _write_usage(self) -> None:
         """Store what each tenant used here, and read what tenants use on all replicas."""
         try:
-            async with asyncio.timeout(self.config.request_timeout):
-                await self._usage_writer.flush()
-                await self.quotas.refresh()
-        except SERVER_ERRORS as error:
-            log.warning("quotas.database_away", error=type(error).__name__)
+            with skip_during_outage("quotas"):
+                async with asyncio.timeout(self.config.request_timeout):
+                    await self._usage_writer.flush()
+                    await self.quotas.refresh()
         except Exception:
             log.exception("quotas.not_read")
 
@@ -242,20 +249,14 @@ class Replica:
         await self.database.query(named_topics.name_topics, tenant, chosen, last)
 
     async def _write_used(self) -> None:
-        try:
+        with skip_during_outage("keys"):
             async with asyncio.timeout(self.config.request_timeout):
                 await self.keys.write_used()
-        except SERVER_ERRORS as error:
-            log.warning("keys.use_not_stored", error=type(error).__name__)
 
 
 def oversized_event_warning(missed: tuple[tuple[int, str], str]) -> NewWarning:
     """Warn a subscription's owner that an event was too large for the filter."""
     (tenant, subscription_id), type_ = missed
-    return NewWarning(
-        tenant=tenant,
-        category="CONFIGURATION",
-        severity=Severity.WARNING,
-        source=f"{subscription_id}/filter",
-        message=f"an event of type {type_} is too large for the filter, and was not delivered",
-    )
+    source = f"{subscription_id}/filter"
+    message = f"an event of type {type_} is too large for the filter, and was not delivered"
+    return NewWarning(tenant, "CONFIGURATION", Severity.WARNING, source, message)

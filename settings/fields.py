@@ -157,6 +157,9 @@ class SettingFields(BaseSettings):
     accepted."""
     audit_retention: Seconds = 365 * 86_400.0
     """Seconds for which the audit log of keys and secrets is stored."""
+    change_retention: Seconds = 90 * 86_400.0
+    """Seconds for which the changes of records are stored, at least; they are removed by whole
+    weeks."""
     timer_horizon: Seconds = 5.0
     """Seconds ahead for which the timer loads deadlines into memory."""
     timer_tick: Seconds = 0.05
@@ -187,6 +190,8 @@ class SettingFields(BaseSettings):
     """Maximum number of subscriptions of a tenant. 0: no limit."""
     tenant_topics: Limit = 1_000
     """Maximum number of Kafka topics named by the waits of a tenant. 0: no limit."""
+    tenant_collections: Limit = 1_000
+    """Maximum number of collections of a tenant, including archived ones. 0: no limit."""
 
     # Calls to resources
     call_pools: Count = 1
@@ -254,6 +259,8 @@ class SettingFields(BaseSettings):
     kafka_completion_topic: TopicTemplate = "muster.correlation.completed"
     """Topic to which the ends of waits are published; {tenant} is replaced by the name of the
     tenant."""
+    kafka_change_topic: Topic = "emf.record.changed"
+    """Topic to which the changes of records are published."""
     kafka_dead_letter_topic: Topic | None = None
     """Topic to which each dead letter is copied. Default: none."""
     kafka_client_id: str = Field("muster", min_length=1)

@@ -9,11 +9,21 @@ from pydantic import SecretStr
 
 
 def host_of(url: str) -> str | None:
-    """Return the host of a URL, or None."""
     try:
         return urlsplit(url).hostname
     except ValueError:
         return None
+
+
+def dial_host(host: str) -> str:
+    """Return the address at which a local client reaches a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the URL of a server that listens on `host`, for a client on this machine."""
+    name = dial_host(host)
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def topic_entries(text: str) -> tuple[str, ...]:
@@ -22,7 +32,6 @@ def topic_entries(text: str) -> tuple[str, ...]:
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """Split a list at commas and blanks."""
     return tuple(part for part in re.split(r"[,\s]+", text) if part)
 
 

@@ -1,12 +1,12 @@
 """Reads every setting once from flags, `MUSTER_*` variables and `.env`; nothing else reads them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import SecretStr, ValidationError, field_validator, model_validator
+from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 from core.access.secret_keys import parse_keys
 from core.kafka.topic_routing import TopicRule
@@ -17,11 +17,27 @@ from core.shared.kafka_config import KafkaConfig
 from core.shared.quotas import QuotaLimits
 from settings.fields import PREFIX, SettingFields
 from settings.ingress import IngressOptions
-from settings.parsing import host_of, split_list, to_plain, topic_entries
+from settings.parsing import host_of, split_list, to_plain, topic_entries, url_of
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s#]*")
 _EVERYWHERE = "0.0.0.0"  # noqa: S104  never bound here: it only says that other machines may connect
 _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def _parse_urls(text: str) -> tuple[str, ...]:
+    urls = split_list(text)
+    wrong = [url for url in urls if not _URL.fullmatch(url)]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is not an http or https URL")
+    return urls
+
+
+_PARSERS: dict[str, Callable[[str], object]] = {
+    "secret_key": lambda text: parse_keys(text.split(",")),
+    "call_networks": parse_networks,
+    "call_ports": parse_ports,
+    "journal_urls": _parse_urls,
+}
 
 
 class Settings(SettingFields):
@@ -55,32 +71,12 @@ class Settings(SettingFields):
             )
         return self
 
-    @field_validator("secret_key")
+    @field_validator(*_PARSERS)
     @classmethod
-    def _are_keys(cls, text: SecretStr | None) -> SecretStr | None:
-        if text is not None:
-            parse_keys(text.get_secret_value().split(","))
-        return text
-
-    @field_validator("call_networks")
-    @classmethod
-    def _are_networks(cls, text: str | None) -> str | None:
-        parse_networks(text or "")
-        return text
-
-    @field_validator("call_ports")
-    @classmethod
-    def _are_ports(cls, text: str) -> str:
-        parse_ports(text)
-        return text
-
-    @field_validator("journal_urls")
-    @classmethod
-    def _are_addresses(cls, text: str) -> str:
-        wrong = [url for url in split_list(text) if not _URL.fullmatch(url)]
-        if wrong:
-            raise ValueError(f"{wrong[0]} is not an http or https URL")
-        return text
+    def _can_be_parsed(cls, value: Any, info: ValidationInfo) -> Any:
+        if value is not None:
+            _PARSERS[str(info.field_name)](to_plain(value))
+        return value
 
     @classmethod
     def load(cls, flags: Mapping[str, object] | None = None) -> Self:
@@ -105,8 +101,7 @@ class Settings(SettingFields):
         """The base URL at which clients reach the HTTP API."""
         if self.public_url is not None:
             return self.public_url.rstrip("/")
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        return url_of(self.host, self.port)
 
     def with_plain_kafka(self, bootstrap: str | None) -> Self:
         """Copy the settings for an embedded broker without authentication, or for none."""
@@ -122,8 +117,7 @@ class Settings(SettingFields):
         """
         keys = self.secret_keys()
         own = {"dsn", "public_url", "kafka", "call_networks", "call_ports", "journal_urls"}
-        own |= {"quotas"}
-        own |= {"secret_keys", "secret_key_file"}
+        own |= {"quotas", "secret_keys", "secret_key_file"}
         shared = {field.name for field in fields(Config)} - own
         return Config(
             dsn=dsn,
@@ -182,7 +176,6 @@ class Settings(SettingFields):
         return parse_keys(self.secret_key.get_secret_value().split(","))
 
     def to_options(self) -> IngressOptions:
-        """Return the options of the ingress replicas."""
         values = {field.name: getattr(self, field.name) for field in fields(IngressOptions)}
         if self.sample_receiver is None:
             values["sample_receiver"] = self._is_on_loopback
@@ -190,5 +183,4 @@ class Settings(SettingFields):
 
 
 def given_flags(flags: Mapping[str, object] | None) -> dict[str, Any]:
-    """Return the flags that are not None."""
     return {name: value for name, value in (flags or {}).items() if value is not None}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import structlog
 from prometheus_client.metrics_core import Metric
@@ -20,14 +21,10 @@ MAX_KEYS = 1_000
 MANY = "many"
 
 
+@dataclass(slots=True)
 class _Line:
-    """Denials of one source since its last log line."""
-
-    __slots__ = ("count", "logged_at")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.logged_at = float("-inf")
+    count: int = 0
+    logged_at: float = float("-inf")
 
 
 class Denials:
@@ -98,10 +95,6 @@ class Denials:
 
     def _forget_quiet(self) -> None:
         now = self._monotonic()
-        quiet = [
-            place
-            for place, line in self._lines.items()
-            if not line.count and now - line.logged_at >= LOG_EVERY
-        ]
-        for place in quiet:
-            del self._lines[place]
+        for place, line in [*self._lines.items()]:
+            if not line.count and now - line.logged_at >= LOG_EVERY:
+                del self._lines[place]

@@ -1,4 +1,4 @@
-"""Metrics of gathers: requests and streams of one replica, endings, and calls to resources.
+"""Metrics of gathers: requests and streams of one replica, and calls to resources.
 
 Series that name a resource cover the asking tenant.
 """
@@ -11,7 +11,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import Metric
 
-from telemetry.families import Actor, counter, gauge, name_of, of_kind, stats_of, summary
+from telemetry.actor_metrics import Actor, stats_of
+from telemetry.families import counter, gauge, of_kind, summary
 
 REQUEST_BOUNDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 27.0, 30.0)
 EVENT_BOUNDS = (0, 1, 2, 3, 4, 6, 10, 20, 50, 100)
@@ -25,7 +26,6 @@ class GatherMetrics:
     """Requests and streams of gathers, counted by one replica."""
 
     def __init__(self, registry: CollectorRegistry, replica: str) -> None:
-        labels = ("replica",)
         self._requests = Histogram(
             "muster_gather_request_seconds",
             "Time to answer a gather: at once for stream, with everything for wait.",
@@ -33,32 +33,17 @@ class GatherMetrics:
             buckets=REQUEST_BOUNDS,
             registry=registry,
         )
-        self._active = Gauge(
-            "muster_sse_active_connections",
-            "Gather streams that are open.",
-            labels,
-            registry=registry,
-        ).labels(replica)
-        self._seconds = Histogram(
-            "muster_sse_connection_seconds",
-            "How long gather streams were open.",
-            labels,
-            buckets=REQUEST_BOUNDS,
-            registry=registry,
-        ).labels(replica)
-        self._events = Histogram(
-            "muster_sse_events_per_connection",
-            "Events sent on a gather stream.",
-            labels,
-            buckets=EVENT_BOUNDS,
-            registry=registry,
-        ).labels(replica)
-        self._disconnects = Counter(
-            "muster_sse_disconnects",
-            "Gather streams whose client went away before the end.",
-            labels,
-            registry=registry,
-        ).labels(replica)
+        own: dict[str, Any] = {"labelnames": ("replica",), "registry": registry}
+        text = "Gather streams that are open."
+        self._active = Gauge("muster_sse_active_connections", text, **own).labels(replica)
+        text = "How long gather streams were open."
+        seconds = Histogram("muster_sse_connection_seconds", text, buckets=REQUEST_BOUNDS, **own)
+        self._seconds = seconds.labels(replica)
+        text = "Events sent on a gather stream."
+        events = Histogram("muster_sse_events_per_connection", text, buckets=EVENT_BOUNDS, **own)
+        self._events = events.labels(replica)
+        text = "Gather streams whose client went away before the end."
+        self._disconnects = Counter("muster_sse_disconnects", text, **own).labels(replica)
         self._replica = replica
         self.streams = 0
 
@@ -72,7 +57,6 @@ class GatherMetrics:
             self._requests.labels(self._replica, strategy).observe(seconds)
 
     async def stream(self, frames: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """Pass frames on and count them."""
         began, events, is_whole = time.perf_counter(), 0, False
         self.streams += 1
         self._active.inc()
@@ -93,15 +77,8 @@ class GatherMetrics:
 
 def gather_families(actors: Sequence[Actor], tenant: int | None) -> Iterator[Metric]:
     shards, pools = of_kind(actors, "shard"), of_kind(actors, "pool")
-    yield from _endings(shards)
     yield from _answers(_rows(shards, tenant, ("gathers", "resources")))
     yield from _calls(_rows(pools, tenant, ("resources",)))
-    yield gauge(
-        "muster_calls_under_way",
-        "Calls that a pool is making.",
-        ["pool"],
-        [([name_of(pool)], stats_of(pool).get("under_way", 0)) for pool in pools],
-    )
 
 
 def resources_up(actors: Sequence[Actor], tenant: int | None) -> dict[str, bool]:
@@ -119,26 +96,6 @@ def gathers_processed(actors: Sequence[Actor]) -> int:
     """Count the gathers that have ended since the shards started."""
     ended = (stats_of(actor).get("gathers", {}).get("ended", {}) for actor in actors)
     return sum(sum(counts.values()) for counts in ended)
-
-
-def _endings(shards: Sequence[Actor]) -> Iterator[Metric]:
-    gathers = [(name_of(shard), stats_of(shard).get("gathers", {})) for shard in shards]
-    yield counter(
-        "muster_gathers_ended",
-        "Gathers that ended: full, partial, empty or cancelled.",
-        ["shard", "completeness"],
-        [
-            ([shard, completeness], count)
-            for shard, stats in gathers
-            for completeness, count in sorted(stats.get("ended", {}).items())
-        ],
-    )
-    yield counter(
-        "muster_gather_late_callbacks",
-        "Callbacks that came after the deadline.",
-        ["shard"],
-        [([shard], stats.get("late", 0)) for shard, stats in gathers],
-    )
 
 
 def _answers(resources: _ByResource) -> Iterator[Metric]:
@@ -204,7 +161,6 @@ def _calls(resources: _ByResource) -> Iterator[Metric]:
 def _rows(
     actors: Sequence[Actor], tenant: int | None, path: tuple[str, ...]
 ) -> dict[str, list[Mapping[str, Any]]]:
-    """Find the stats of one tenant's resources, by name."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for actor in actors:
         rows: Any = stats_of(actor)

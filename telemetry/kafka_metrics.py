@@ -1,23 +1,15 @@
-"""Metrics of Kafka: the ingest actors, the relay, and the lag.
+"""Metrics of Kafka that are no stat of one actor: connections, lag and dead letters.
 
-Numbers of actors cover all tenants; series that name a topic cover the asking tenant.
+Series that name a topic cover the asking tenant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
-from telemetry.families import (
-    Actor,
-    counter,
-    from_stats,
-    gauge,
-    name_of,
-    of_kind,
-    stats_of,
-    summary,
-)
+from telemetry.actor_metrics import Actor, name_of, stats_of
+from telemetry.families import gauge, of_kind
 
 INGEST, RELAY = "kafka-ingest", "kafka-relay"
 
@@ -30,34 +22,9 @@ class PartitionLag(NamedTuple):
     records: int
 
 
-_INGEST_COUNTERS = (
-    ("muster_kafka_commits", "Offset commits to Kafka.", "commits"),
-    ("muster_kafka_rebalances", "Times that partitions were taken away.", "rebalances"),
-    ("muster_kafka_pauses", "Times that reading was paused because shards were behind.", "pauses"),
-    ("muster_kafka_dead_letters", "Messages that could not be handled.", "dead_letters"),
-)
-_INGEST_GAUGES = (
-    ("muster_kafka_in_flight", "Batches that are being stored.", "in_flight"),
-    ("muster_kafka_held_back", "Batches that wait for shards that are behind.", "held_back"),
-    ("muster_kafka_largest_batch", "Messages of the largest batch so far.", "largest_batch"),
-)
-_RELAY_COUNTERS = (
-    ("muster_relay_published", "Events that the broker has confirmed.", "published"),
-    ("muster_relay_failures", "Events that the broker refused; they are sent again.", "failures"),
-    ("muster_relay_vanished", "Events whose wait was gone before they were sent.", "vanished"),
-)
-_RELAY_GAUGES = (
-    ("muster_relay_backlog", "Events that the broker has not confirmed.", "backlog"),
-    ("muster_relay_oldest_seconds", "Age of the oldest unconfirmed event.", "oldest"),
-    ("muster_relay_held_topics", "Topics that accept no events at present.", "held_topics"),
-    ("muster_relay_refused", "Events that their topics will never accept.", "refused"),
-)
-
-
 def kafka_families(
     actors: Sequence[Actor], lags: Iterable[PartitionLag], dead_letters: Mapping[str, int] | None
 ) -> Iterator[Metric]:
-    """Yield every family; those of actors only if there are such actors."""
     readers, relays = of_kind(actors, INGEST), of_kind(actors, RELAY)
     if readers:
         yield gauge(
@@ -78,20 +45,6 @@ def kafka_families(
             ["actor"],
             [([name_of(one)], _lag_of(one)) for one in readers],
         )
-        yield summary(
-            "muster_kafka_batch_records",
-            "Messages per batch.",
-            ["actor"],
-            [
-                ([name_of(one)], stats_of(one).get("batches", 0), stats_of(one).get("records", 0))
-                for one in readers
-            ],
-        )
-        yield from from_stats(counter, _INGEST_COUNTERS, "actor", readers)
-        yield from from_stats(gauge, _INGEST_GAUGES, "actor", readers)
-    if relays:
-        yield from from_stats(counter, _RELAY_COUNTERS, "actor", relays)
-        yield from from_stats(gauge, _RELAY_GAUGES, "actor", relays)
     by_topic = [([topic], count) for topic, count in sorted((dead_letters or {}).items())]
     yield gauge("muster_dead_letters", "Open dead letters.", ["topic"], by_topic)
 
@@ -100,14 +53,16 @@ def kafka_events_received(actors: Iterable[Actor]) -> Iterator[tuple[str, str, i
     """Yield actor, verdict and number of events from Kafka; those without ids are rejected."""
     for actor in of_kind(actors, INGEST):
         stats = stats_of(actor)
-        verdicts = {
-            name.removeprefix("verdict_"): int(count)
-            for name, count in stats.items()
-            if name.startswith("verdict_")
-        }
+        verdicts = verdicts_of(stats)
         verdicts["rejected"] = verdicts.get("rejected", 0) + int(stats.get("unplaced", 0))
         for verdict, count in sorted(verdicts.items()):
             yield name_of(actor), verdict, count
+
+
+def verdicts_of(stats: Mapping[str, Any]) -> dict[str, int]:
+    """Return how many events got each verdict."""
+    named = {name.removeprefix("verdict_"): name for name in stats if name.startswith("verdict_")}
+    return {verdict: int(stats[name]) for verdict, name in named.items()}
 
 
 def _is_connected(actor: Actor) -> bool:

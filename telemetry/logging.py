@@ -56,7 +56,7 @@ def configure_logging(level: str, *, as_json: bool) -> None:
             *shown,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        logger_factory=_logger_to_stderr,
+        logger_factory=lambda *names: _StderrLogger(*names[:1]),
         cache_logger_on_first_use=False,
     )
 
@@ -83,17 +83,13 @@ def _traceback(exc_info: ExcInfo) -> list[dict[str, Any]]:
     return stacks
 
 
-def _logger_to_stderr(*args: Any) -> "_StderrLogger":
-    return _StderrLogger(args[0] if args else "muster")
-
-
 class _StderrLogger(structlog.WriteLogger):
     """Looks stderr up for each line, so that redirecting it works; keeps the logger's name.
 
     It does not use `print`, which Serve replaces in its replicas.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "muster") -> None:
         super().__init__(file=sys.stderr)
         self.name = name
 

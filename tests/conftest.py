@@ -1,9 +1,10 @@
 import signal
 
-from storage.encryption.cipher import FixedKeys, KeyRing, install
+from storage.encryption.cipher import KeyRing, install
 
 pytest_plugins = [
     "tests.support.command_line",
+    "tests.support.command_server",
     "tests.support.process_logs",
     "tests.support.kafka",
     "tests.support.postgres",
@@ -17,4 +18,5 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # What storage encrypts in this process, it encrypts under this.
-install(KeyRing(FixedKeys([b"key of the tests, and of no other"[:32]])))
+KEYS = (b"key of the tests, and of no other"[:32],)
+install(KeyRing(lambda: KEYS))

@@ -6,9 +6,69 @@ from typing import Any
 
 from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, JobTransition
 from core.dispatch.job import JobStatus
+from telemetry import actor_metrics
+from telemetry.actor_metrics import Actor, ActorMetrics, Stat, SummaryStat
 
 MINUTE = 60.0
 WINDOWS = (5, 30)
+
+
+_SHARED = 0  # the tenant of shared pools
+
+
+def _pool_labels(actor: Actor, tenant: int | None) -> tuple[str, str] | None:
+    """Tell a pool of the asking tenant from a shared one, which may have the same code."""
+    stats = actor_metrics.stats_of(actor)
+    if stats.get("tenant") not in {tenant, _SHARED}:
+        return None
+    return str(stats["code"]), "shared" if stats["tenant"] == _SHARED else "own"
+
+
+# A tenant sees its own pools and the shared ones, whose counters cover all tenants that use them.
+DISPATCH_METRICS = ActorMetrics(
+    kind="dispatch",
+    labels=("pool", "scope"),
+    label_values=_pool_labels,
+    counters=(
+        Stat("dispatch_jobs_completed", "Jobs that were delivered.", "completed"),
+        Stat("dispatch_jobs_failed", "Jobs that failed for good.", "failed"),
+        Stat("dispatch_jobs_retried", "Attempts that failed and are made again.", "retried"),
+        Stat("dispatch_jobs_deferred", "Attempts that the receiver deferred.", "deferred"),
+        Stat("dispatch_jobs_expired", "Jobs that expired before they were delivered.", "expired"),
+        Stat("dispatch_rate_limited", "Deliveries that the rate limit delayed.", "rate_limited"),
+    ),
+    summaries=(
+        SummaryStat(
+            "dispatch_jobs_duration_seconds", "Time a receiver took.", ("sends",), "seconds"
+        ),
+    ),
+    gauges=(
+        Stat("dispatch_groups_active", "Message groups in a pool's memory.", "groups"),
+        Stat("dispatch_groups_blocked", "Groups that a failed job blocks.", "blocked_groups"),
+        Stat("dispatch_messages_in_group", "Jobs in a pool's memory that wait.", "waiting"),
+        Stat("dispatch_pool_active", "Deliveries that a pool is making.", "active"),
+        Stat("dispatch_pool_queue", "Jobs in a pool's memory.", "buffered"),
+        Stat("dispatch_pool_concurrency", "Limit of concurrent deliveries.", "concurrency"),
+        Stat(
+            "dispatch_pool_rate_limit",
+            "Limit of deliveries a minute; no series if the pool has none.",
+            "rate_limit",
+            optional=True,
+        ),
+        Stat(
+            "dispatch_oldest_head_seconds",
+            "Age of the oldest job that heads a group.",
+            "oldest_head_age",
+            optional=True,
+        ),
+        Stat(
+            "dispatch_breakers",
+            "Targets by the state of their circuit breaker.",
+            "breakers",
+            label="state",
+        ),
+    ),
+)
 
 
 class DispatchCounters:

@@ -1,6 +1,5 @@
 """Deliveries under way: from the claim of a job to its committed result."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,19 +8,25 @@ import structlog
 
 from actors.dispatch.counters import DispatchCounters
 from actors.dispatch.result_writer import FinishedJob, ResultWriter, RetryTimes
-from actors.dispatch.skipped import crashed, given_back, postponed, skip_step
-from actors.dispatch.start_queue import DispatchEnvironment, StartQueue
+from actors.dispatch.skipped import crashed, deferred, given_back, skip_step
+from actors.dispatch.start_queue import StartQueue
 from actors.dispatch.targets import Targets
+from actors.runtime.actor import ActorEnvironment
 from core.dispatch.attempt import DeliveryAttempt, JobTransition, decide
 from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobKey, JobRef, JobStatus, Mode
 from core.dispatch.scheduler import JobScheduler
 from core.dispatch.target import TargetKey, target_key_of
+from services.shared.process import BackgroundTasks
 from services.shared.progress import WorkProgress
+from services.shared.retry import log_outage
 from storage.dispatch.job_queue import JobResult
 from storage.postgres.error_class import SERVER_ERRORS
 
 log = structlog.get_logger("dispatch")
+
+# Seconds until a job is tried again whose profile could not be read.
+DATABASE_DELAY = 2.0
 
 
 class DeliveryServices(Protocol):
@@ -56,7 +61,7 @@ class Deliveries:
         self,
         finish: Callable[[Sequence[JobResult]], Awaitable[RetryTimes]],
         services: DeliveryServices,
-        environment: DispatchEnvironment,
+        environment: ActorEnvironment,
         schedule: tuple[JobScheduler, Targets],
         max_bytes: int,
         wake: Callable[[], None],
@@ -74,7 +79,7 @@ class Deliveries:
         self._under_way: dict[JobKey, _Delivery] = {}
         # The bytes of each claimed job, until its result is written.
         self._sizes: dict[JobKey, int] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def __len__(self) -> int:
         return len(self._under_way)
@@ -95,7 +100,10 @@ class Deliveries:
         self, keys: Sequence[JobKey], claimed: Sequence[ClaimedJob], asked_at: float
     ) -> None:
         """Start the jobs that were claimed of these keys; forget the others."""
-        await self._make_ready(claimed)
+        try:
+            await self._services.prepare(claimed)
+        except Exception as error:  # sending reports the problem job by job
+            log.warning("dispatch.not_prepared", error=type(error).__name__)
         won = {JobKey(job.tenant, job.job_id) for job in claimed}
         for key in keys:
             if key not in won:
@@ -110,11 +118,8 @@ class Deliveries:
         self.start_queue.put(ready, asked_at)
 
     async def close(self) -> None:
-        """Stop; the next process sends unfinished deliveries again."""
         self.start_queue.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
         await self._result_writer.close()
 
     def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
@@ -155,26 +160,18 @@ class Deliveries:
         if self._targets.is_open(target_key_of(job.tenant, job.target_url)):
             self._give_back(job)
             return False
-        task = asyncio.create_task(self._deliver(job))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._deliver(job))
         return True
 
     def _give_back(self, job: ClaimedJob) -> None:
         self._end(job, given_back(job), None)
 
-    async def _make_ready(self, jobs: Sequence[ClaimedJob]) -> None:
-        try:
-            await self._services.prepare(jobs)
-        except Exception as error:  # sending reports the problem job by job
-            log.warning("dispatch.not_prepared", error=type(error).__name__)
-
     async def _deliver(self, job: ClaimedJob) -> None:
         try:
             sent = await self._services.send(job)
         except SERVER_ERRORS as error:
-            log.warning("dispatch.database_away", error=type(error).__name__)
-            sent = postponed(self._environment.now())
+            log_outage(error, who="dispatch")
+            sent = deferred("the database is away", self._environment.now(), DATABASE_DELAY)
         except Exception as error:  # one job must not break the pool
             log.exception("dispatch.send_crashed", job=job.job_id, tenant=job.tenant)
             sent = crashed(error, self._environment.now())
@@ -225,11 +222,10 @@ class Deliveries:
                 self.lost.append(result.key)
                 self._scheduler.drop(result.key, now)
                 continue
-            mode = delivery.job_ref.mode if delivery else None
             if result.step.status is JobStatus.QUEUED:
                 self._scheduler.retry(result.key, due, now, target=job.target_url)
-            elif result.step.status is JobStatus.ERROR and mode is Mode.BLOCK_ON_ERROR:
-                self._hold(result.key, delivery, now)
+            elif result.step.status is JobStatus.ERROR and _blocks_its_group(delivery):
+                self._scheduler.block(result.key, now)
             else:
                 self._scheduler.finish(result.key, now)
             self._notify(self._services.job_finished, job, result.step, result.sent)
@@ -241,8 +237,7 @@ class Deliveries:
         except Exception:  # a listener must not break the pool
             log.exception("dispatch.listener_failed")
 
-    def _hold(self, key: JobKey, delivery: _Delivery | None, now: float) -> None:
-        if delivery is not None and delivery.job_ref.group is not None:
-            self._scheduler.block(key, now)
-        else:
-            self._scheduler.finish(key, now)
+
+def _blocks_its_group(delivery: _Delivery | None) -> bool:
+    job_ref = delivery.job_ref if delivery else None
+    return job_ref is not None and job_ref.mode is Mode.BLOCK_ON_ERROR and job_ref.group is not None

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from actors.dispatch.skipped import retargeted, undecryptable
-from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, ErrorType
+from actors.dispatch.skipped import deferred, impossible
+from core.dispatch.attempt import DeliveryAttempt, ErrorType
 from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from services.shared.cache import Cache
 from storage.encryption.cipher import ENCRYPTION_ERRORS
@@ -19,6 +19,8 @@ ReadProfiles: TypeAlias = Callable[
 # A secret that is being replaced expires without a new version, so profiles are read again.
 PROFILE_TTL = 30.0
 GONE_TTL = 1.0
+# Seconds until a job is tried again whose secrets cannot be decrypted: an operator has to help.
+KEY_TROUBLE = 60.0
 
 
 class DeliverySender:
@@ -53,29 +55,24 @@ class DeliverySender:
 
     async def send(self, job: ClaimedJob) -> DeliveryAttempt:
         if job.event_id is not None and job.event is None:
-            return self._impossible("its event is past retention and gone")
+            return impossible("its event is past retention and gone", self._now())
         if job.unreadable is not None:
-            return undecryptable(job.unreadable, self._now())
+            return self._undecryptable(job.unreadable)
         try:
             profile = await self._profiles.get(_key(job))
         except ENCRYPTION_ERRORS as error:
-            return undecryptable(str(error), self._now())
+            return self._undecryptable(str(error))
         if profile is None:
-            return self._impossible("its subscription is gone")
+            return impossible("its subscription is gone", self._now())
         if profile.target not in (None, job.target_url):
-            return retargeted(self._now())
+            return deferred("its subscription has a new target", self._now(), delay=0.0)
         return await self._send(job, profile)
 
     async def _read_one(self, key: ProfileKey) -> DeliveryProfile | None:
         return (await self._read([key]))[key]
 
-    def _impossible(self, why: str) -> DeliveryAttempt:
-        return DeliveryAttempt(
-            status=AttemptStatus.CLIENT_ERROR,
-            error_type=ErrorType.PERMANENT,
-            error=why,
-            began_at=self._now(),
-        )
+    def _undecryptable(self, error: str) -> DeliveryAttempt:
+        return deferred(error, self._now(), KEY_TROUBLE, ErrorType.CONFIGURATION)
 
 
 def _key(job: ClaimedJob) -> ProfileKey:

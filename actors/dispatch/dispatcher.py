@@ -5,29 +5,23 @@ result is committed, so that no job is sent again behind its successors after a 
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from actors.dispatch.deliveries import Deliveries, DeliveryServices
-from actors.dispatch.job_loader import GROUPS_AT_ONCE, READ_ALL_EVERY, JobLoader, JobSource
-from actors.dispatch.result_writer import RetryTimes
-from actors.dispatch.start_queue import (
-    CLAIM_AHEAD,
-    MAX_BYTES,
-    DispatchEnvironment,
-    PoolLimits,
-)
+from actors.dispatch.job_loader import GROUPS_AT_ONCE, READ_ALL_EVERY, JobLoader
+from actors.dispatch.start_queue import CLAIM_AHEAD, MAX_BYTES, PoolLimits
 from actors.dispatch.targets import Targets
-from core.dispatch.claim import ClaimedJob
+from actors.runtime.actor import ActorEnvironment
 from core.dispatch.job import JobKey, JobRef
 from core.dispatch.scheduler import JobScheduler
 from core.shared.tsid import made_at
 from services.shared.progress import WorkProgress
-from services.shared.retry import pause
-from storage.dispatch.job_queue import JobResult
+from services.shared.retry import log_outage, pause
+from storage.dispatch.job_queue import JobQueue
 from storage.postgres.error_class import SERVER_ERRORS
 
 log = structlog.get_logger("dispatch")
@@ -41,14 +35,6 @@ ROUND_PAUSE = 0.002
 # due soon stay.
 EVICT_INTERVAL = 0.5
 KEEP_DUE_WITHIN = 15.0
-
-
-class ClaimQueue(JobSource, Protocol):
-    """The jobs of one pool in Postgres."""
-
-    async def claim(self, keys: Sequence[JobKey]) -> list[ClaimedJob]: ...
-
-    async def finish(self, results: Sequence[JobResult]) -> RetryTimes: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,12 +54,14 @@ class Dispatcher:
 
     def __init__(
         self,
-        queue: ClaimQueue,
+        queue: JobQueue,
         services: DeliveryServices,
-        environment: DispatchEnvironment,
+        environment: ActorEnvironment,
         options: DispatcherOptions,
     ) -> None:
         monotonic = environment.monotonic
+        self._woken = asyncio.Event()
+        self._wake = self._woken.set
         self._scheduler = JobScheduler()
         self._targets = Targets(options.target_limit, monotonic)
         self._queue = queue
@@ -102,8 +90,12 @@ class Dispatcher:
         self.writing = self._deliveries.writing
         self._thins_at = monotonic()
         self._is_crowded = False
-        self._woken = asyncio.Event()
         self._alarm: asyncio.TimerHandle | None = None
+        self.load_parked_groups = self._loader.park
+        self.charge_recent_starts = self._start_queue.charge_recent_starts
+        self.in_flight = self._deliveries.in_flight
+        self.breakers = self._targets.snapshot
+        self.forget_idle_targets = self._targets.forget_idle
 
     @property
     def limits(self) -> PoolLimits:
@@ -114,12 +106,7 @@ class Dispatcher:
         self._start_queue.set_limits(limits)
         self._wake()
 
-    def charge_recent_starts(self, starts: Sequence[float]) -> None:
-        """Charge the rate with deliveries that an earlier process started so many seconds ago."""
-        self._start_queue.charge_recent_starts(starts)
-
     def offer(self, jobs: Iterable[JobRef]) -> None:
-        """Take over jobs that were stored just now."""
         self._loader.offer(jobs)
         self._wake()
 
@@ -128,10 +115,6 @@ class Dispatcher:
         for key in keys:
             self._scheduler.drop(key, self._environment.now())
         self._wake()
-
-    async def load_parked_groups(self) -> None:
-        """Read which groups are parked, before the first claim."""
-        await self._loader.park()
 
     async def rescan(self) -> None:
         """Read jobs that were not handed over, and changes by operators, from Postgres."""
@@ -142,28 +125,18 @@ class Dispatcher:
         self._wake()
 
     async def rescan_targets(self) -> None:
-        """Read the targets of the jobs in memory again after a subscription changed its target."""
         async with self._rescanning:
             await self._loader.rescan_targets()
         self._wake()
 
-    def breakers(self, tenant: int) -> list[dict[str, Any]]:
-        """Describe a tenant's targets."""
-        return self._targets.snapshot(tenant)
-
     def reset_breakers(self, tenant: int, target: str | None) -> int:
-        """Close the circuit breakers of a tenant or of one target; return how many."""
         reset = self._targets.reset(tenant, target)
         for target_key in reset:
             self._scheduler.reopen(target_key)
         self._wake()
         return len(reset)
 
-    def forget_idle_targets(self) -> None:
-        self._targets.forget_idle()
-
     async def run_forever(self) -> None:
-        """Claim and start jobs in rounds; wait while there is nothing to do."""
         while True:
             self._woken.clear()
             for target_key in self._targets.reopened():
@@ -184,17 +157,11 @@ class Dispatcher:
                 await self._woken.wait()
 
     async def close(self) -> None:
-        """Stop; the next process sends unfinished deliveries again."""
         if self._alarm is not None:
             self._alarm.cancel()
         await self._deliveries.close()
 
-    def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
-        """Describe a tenant's jobs that are under way, the longest first."""
-        return self._deliveries.in_flight(tenant, limit)
-
     def oldest_age(self) -> float:
-        """Return the age of the oldest job in memory, in seconds."""
         oldest = self._scheduler.oldest_id()
         return 0.0 if oldest is None else max(0.0, self._environment.now() - made_at(oldest))
 
@@ -213,11 +180,7 @@ class Dispatcher:
             **self._counters.snapshot(),
         }
 
-    def _wake(self) -> None:
-        self._woken.set()
-
     async def _reload_stale(self) -> None:
-        """Read groups and jobs again whose state in memory differs from Postgres."""
         await self._loader.settle(self._scheduler.stale_groups(GROUPS_AT_ONCE))
         if lost := self._deliveries.lost.copy():
             await self._loader.find(lost)
@@ -269,12 +232,11 @@ class Dispatcher:
         self.claiming.waits()
         try:
             claimed = await self._queue.claim(keys)
+            self.claiming.done()
         except SERVER_ERRORS as error:
-            log.warning("dispatch.database_away", error=type(error).__name__)
+            log_outage(error, who="dispatch")
             await pause(2, chance=self._environment.chance)
             claimed = []  # the claim may have been committed, so the jobs are read again
-        else:
-            self.claiming.done()
         await self._deliveries.start(keys, claimed, asked_at)
 
     def _set_alarm(self) -> None:

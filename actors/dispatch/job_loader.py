@@ -7,12 +7,13 @@ everything is read again.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import structlog
 
 from core.dispatch.job import GroupKey, JobKey, JobRef
 from core.dispatch.scheduler import MAX_JOBS_PER_GROUP, JobScheduler
+from storage.dispatch.job_queue import JobQueue
 
 log = structlog.get_logger("dispatch")
 
@@ -28,56 +29,30 @@ READ_ALL_EVERY = 900.0
 REREAD_DELAY = 5.0
 
 
-class JobSource(Protocol):
-    """The part of `storage.dispatch.job_queue.JobQueue` that a loader reads."""
-
-    async def scan(self, after: int, limit: int) -> list[JobRef]: ...
-
-    async def unclaimed(self, after: int, limit: int) -> list[JobRef]: ...
-
-    async def read_groups(
-        self, groups: Sequence[GroupKey], limit: int
-    ) -> dict[GroupKey, list[JobRef]]: ...
-
-    async def find(self, keys: Sequence[JobKey]) -> list[JobRef]: ...
-
-    async def not_failed(self, keys: Sequence[JobKey]) -> list[JobKey]: ...
-
-    async def expire(self, limit: int) -> list[JobKey]: ...
-
-    async def parked_groups(self) -> set[GroupKey]: ...
-
-
+@dataclass(eq=False, repr=False)
 class JobLoader:
     """Keeps a scheduler filled, up to `limit` jobs."""
 
-    def __init__(
-        self,
-        jobs: JobSource,
-        job_scheduler: JobScheduler,
-        limit: int,
-        now: Callable[[], float],
-        monotonic: Callable[[], float],
-        read_all_every: float = READ_ALL_EVERY,
-    ) -> None:
-        self._jobs = jobs
-        self._scheduler = job_scheduler
-        self.limit = limit
-        self._now = now
-        self._monotonic = monotonic
-        self._read_all_every = read_all_every
-        # Jobs after this position have not been read yet.
-        self._cursor = 0
-        self.is_behind = True
-        self._read_all_at = monotonic() + read_all_every
-        # Pairs of time and cursor; the window of recent jobs starts at the cursor of some time ago.
-        self._trail: deque[tuple[float, int]] = deque()
-        self._again_after = 0
-        self._looks_back_at = 0.0
+    _jobs: JobQueue
+    _scheduler: JobScheduler
+    limit: int
+    _now: Callable[[], float]
+    _monotonic: Callable[[], float]
+    _read_all_every: float = READ_ALL_EVERY
+    # Jobs after this position have not been read yet.
+    _cursor: int = 0
+    is_behind: bool = True
+    # Pairs of time and cursor; the window of recent jobs starts at the cursor of some time ago.
+    _trail: deque[tuple[float, int]] = field(default_factory=deque)
+    _again_after: int = 0
+    _looks_back_at: float = 0.0
+    _read_all_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._read_all_at = self._monotonic() + self._read_all_every
 
     @property
     def has_room(self) -> bool:
-        """Return whether the scheduler has room for another page."""
         return self.limit - len(self._scheduler) >= max(1, min(PAGE, self.limit // 2))
 
     def offer(self, jobs: Iterable[JobRef]) -> None:
@@ -104,11 +79,9 @@ class JobLoader:
         return True
 
     def reread_later(self) -> None:
-        """Schedule another reading for jobs that were evicted."""
         self._read_all_at = min(self._read_all_at, self._monotonic() + REREAD_DELAY)
 
     async def park(self) -> None:
-        """Hold back the groups that operators have parked."""
         self._scheduler.park(await self._jobs.parked_groups(), self._now())
 
     async def expire(self) -> int:
@@ -128,7 +101,6 @@ class JobLoader:
         return ended
 
     async def rescan(self) -> None:
-        """Read jobs that were not handed over, and changes by operators."""
         await self.park()
         await self._read_unclaimed()
         await self._reread_recent()
@@ -151,7 +123,6 @@ class JobLoader:
         self.offer(job for job in fresh if job.group_key is None)
 
     async def settle(self, groups: list[GroupKey]) -> None:
-        """Read the current state of these groups."""
         if not groups:
             return
         share = (self.limit - len(self._scheduler)) // len(groups)

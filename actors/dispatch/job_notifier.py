@@ -1,6 +1,5 @@
 """Hands new jobs to their dispatch pools, with one call per pool at a time."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,12 +11,9 @@ from services.shared.group_commit import KeyedGroupCommit
 
 log = structlog.get_logger("dispatch")
 
-NOTIFY_TIMEOUT = 5.0
 BATCH_SIZE = 5_000
 # Further jobs are not queued here: pools find them in Postgres.
 MAX_WAITING = 50_000
-
-FindPool = Callable[[str], Awaitable[Any]]
 
 
 class JobNotifier:
@@ -25,17 +21,15 @@ class JobNotifier:
 
     def __init__(
         self,
-        find: FindPool,
-        forget: Callable[[str], None],
+        call: Callable[..., Awaitable[Any]],
         mark_pending: Callable[[Sequence[JobKey]], Awaitable[None]],
     ) -> None:
-        self._find = find
-        self._forget = forget
+        self._call = call
         self._mark_pending = mark_pending
         self._commits = KeyedGroupCommit(self._notify, BATCH_SIZE, MAX_WAITING)
 
-    def __call__(self, jobs: Mapping[int, Sequence[JobRef]]) -> None:
-        """Queue these jobs for their pools."""
+    async def notify(self, jobs: Mapping[int, Sequence[JobRef]]) -> None:
+        """Queue these jobs for their pools; a pool that is away finds them in Postgres."""
         for pool_no, job_refs in jobs.items():
             self._commits.add(pool_no, job_refs)
 
@@ -44,14 +38,10 @@ class JobNotifier:
         await self._commits.close(1.0)
 
     async def _notify(self, pool_no: int, jobs: list[JobRef]) -> None:
-        name = dispatch_pool_name(pool_no)
         try:
-            async with asyncio.timeout(NOTIFY_TIMEOUT):
-                handle = await self._find(name)
-                await handle.offer.remote(encode_job_refs(jobs))
+            await self._call(dispatch_pool_name(pool_no), "offer", encode_job_refs(jobs))
         except Exception as error:  # the pool does not know of these jobs
-            log.warning("dispatch.pool_away", pool=pool_no, error=type(error).__name__)
-            self._forget(name)
+            log.warning("dispatch.pool_away", pool=pool_no, error=repr(error))
             try:
                 await self._mark_pending([job.key for job in jobs])
             except Exception as broken:  # the pool's next scan finds them, a little later

@@ -1,6 +1,5 @@
 """The Ray actor of a dispatch pool; all its state can be read from Postgres again."""
 
-import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -16,20 +15,19 @@ from actors.runtime.names import DISPATCH
 from core.dispatch.job import ANCHOR, JobKey, decode_job_refs
 from core.dispatch.pool import PoolStatus
 from core.shared.config import Config
-from services.shared.process import owner_name
-from services.shared.retry import retry_while_away
+from services.shared.process import BackgroundTasks, owner_name
+from services.shared.retry import skip_during_outage
 from storage.dispatch import pools
 from storage.dispatch.job_queue import JobQueue
 from storage.dispatch.pools import PoolRow
-from storage.postgres.error_class import SERVER_ERRORS
-from storage.postgres.pool import PoolOptions
+from storage.postgres.change_notifications import ChangeTopic
 
 log = structlog.get_logger("dispatch")
 
 CLEANUP_INTERVAL = 60.0
 
 
-class DispatchActor(Actor):
+class DispatchActor(Actor[Dispatcher]):
     """Delivers the jobs of one pool, at its rate."""
 
     kind = "dispatch"
@@ -38,37 +36,32 @@ class DispatchActor(Actor):
         super().__init__(name, config)
         self._pool_no = int(name.removeprefix(DISPATCH))
         self._row: PoolRow | None = None
-        self._rereading: set[asyncio.Task[None]] = set()
+        self._rereading = BackgroundTasks()
         self._stack = contextlib.AsyncExitStack()
 
     async def offer(self, jobs: bytes) -> None:
-        """Take over jobs that were stored just now."""
-        (await self._ready()).offer(decode_job_refs(jobs))
+        (await self._started()).offer(decode_job_refs(jobs))
 
     async def refresh(self) -> None:
         """Read Postgres again because an operator has changed something."""
-        await self._ready()
+        await self._started()
         await self._rescan()
 
     async def in_flight(self, tenant: int, limit: int) -> list[dict[str, Any]]:
-        """Describe a tenant's jobs that are under way."""
-        return (await self._ready()).in_flight(tenant, limit)
+        return (await self._started()).in_flight(tenant, limit)
 
     async def let_go(self, jobs: list[tuple[int, str]]) -> None:
-        """Forget jobs that an operator has ended."""
-        (await self._ready()).drop(JobKey(*job) for job in jobs)
+        (await self._started()).drop(JobKey(*job) for job in jobs)
 
     async def breakers(self, tenant: int) -> list[dict[str, Any]]:
-        """Describe a tenant's targets."""
-        return (await self._ready()).breakers(tenant)
+        return (await self._started()).breakers(tenant)
 
     async def reset_breaker(self, tenant: int, target: str | None) -> int:
-        """Close the circuit breakers of a tenant or of one target; return how many."""
-        return (await self._ready()).reset_breakers(tenant, target)
+        return (await self._started()).reset_breakers(tenant, target)
 
     def _stats(self) -> dict[str, Any]:
-        row = self._row
-        if row is None or self._starting is None or not self._starting.done():
+        row, dispatcher = self._row, self._hosted
+        if row is None or dispatcher is None:
             return {"pool_no": self._pool_no}
         return {
             "pool_no": self._pool_no,
@@ -78,20 +71,14 @@ class DispatchActor(Actor):
             "concurrency": row.concurrency,
             "rate_limit": row.rate_limit,
             "capacity": self._config.dispatch_buffer,
-            "oldest_head_age": self._dispatcher.oldest_age(),
-            **self._dispatcher.snapshot(),
+            "oldest_head_age": dispatcher.oldest_age(),
+            **dispatcher.snapshot(),
         }
 
-    async def _ready(self) -> Dispatcher:
-        await self._started()
-        return self._dispatcher
-
-    async def _start(self) -> None:
-        config = self._config
-        options = PoolOptions(dsn=config.dsn, name=self._name, max_size=4)
-        self._database = await self._open_database(options)
-        self._queue = JobQueue(self._database, self._pool_no, owner_name(self._name), LEASE_GRACE)
-        services = PoolServices(config, self._database, self._environment.clock)
+    async def _start(self) -> Dispatcher:
+        config, pool = self._config, await self._open_database(4)
+        self._queue = JobQueue(pool, self._pool_no, owner_name(self._name), LEASE_GRACE)
+        services = PoolServices(config, pool, self._environment.clock)
         await self._stack.enter_async_context(services)
         dispatcher = self._dispatcher = Dispatcher(
             self._queue,
@@ -104,17 +91,19 @@ class DispatchActor(Actor):
                 read_all_every=config.stale_after,
             ),
         )
-        await self._retry_while_away(self._read_limits)
-        await self._retry_while_away(self._charge_recent_starts)
-        await self._retry_while_away(dispatcher.load_parked_groups)
-        services.on_pools_changed(partial(self._do_soon, self._read_limits))
-        services.on_targets_changed(partial(self._do_soon, dispatcher.rescan_targets))
+        await self._retrying(self._read_limits)
+        await self._retrying(self._charge_recent_starts)
+        await self._retrying(dispatcher.load_parked_groups)
+        on_change = services.changes.on_change
+        on_change(ChangeTopic.POOLS, partial(self._do_soon, self._read_limits))
+        on_change(ChangeTopic.TARGETS, partial(self._do_soon, dispatcher.rescan_targets))
         self._measure("claim", lambda: dispatcher.claiming.stalled_seconds)
         self._measure("write_results", lambda: dispatcher.writing.stalled_seconds)
         self._spawn(services.run_forever())
-        self._spawn(retry_while_away(dispatcher.run_forever, self._name))
+        self._spawn(self._retrying(dispatcher.run_forever))
         self._every(config.dispatch_poll, self._rescan, "look")
-        self._every(CLEANUP_INTERVAL, self._forget_idle_targets)
+        self._every(CLEANUP_INTERVAL, dispatcher.forget_idle_targets)
+        return dispatcher
 
     async def _rescan(self) -> None:
         await self._read_limits()
@@ -140,13 +129,8 @@ class DispatchActor(Actor):
 
     def _do_soon(self, read: Callable[[], Awaitable[None]]) -> None:
         """Read what a notification says has changed; after a failure, a later scan reads it."""
-        task = asyncio.create_task(self._do(read))
-        self._rereading.add(task)
-        task.add_done_callback(self._rereading.discard)
+        self._rereading.start(self._do(read))
 
     async def _do(self, read: Callable[[], Awaitable[None]]) -> None:
-        with contextlib.suppress(*SERVER_ERRORS):
+        with skip_during_outage(self._name):
             await read()
-
-    async def _forget_idle_targets(self) -> None:
-        self._dispatcher.forget_idle_targets()

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from functools import partial
 from typing import Self
 from urllib.parse import urlsplit
@@ -20,7 +19,7 @@ from core.dispatch.job import JobStatus
 from core.dispatch.target import TargetKey
 from core.shared.call_policy import CallPolicy
 from core.shared.config import Config
-from handlers.http.fast_client import FastHttpClient
+from handlers.http.client import HttpClient
 from handlers.http.webhooks import Webhooks
 from services.operations.warning_writer import WarningWriter
 from services.shared.change_listener import ChangeListener
@@ -42,42 +41,36 @@ class PoolServices:
     ) -> None:
         self._config = config
         self._pool = pool
-        self._notices = ChangeListener()
-        quick = FastHttpClient(CallPolicy(config.call_networks, config.call_ports), config.max_body)
-        self._quick = quick
+        self.changes = ChangeListener()
+        policy = CallPolicy(config.call_networks, config.call_ports)
+        self._client = HttpClient(policy, config.max_body)
         sender = DeliverySender(
-            self._profiles, Webhooks(quick, clock.now).send, clock.now, time.monotonic
+            self._profiles, Webhooks(self._client, clock.now).send, clock.now, time.monotonic
         )
         self.send, self.prepare = sender.send, sender.prepare
-        self._notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, sender.forget)
+        self.changes.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, sender.forget)
         self._watch = SubscriptionHealthMonitor(
-            self._failing, self._well, self._disable, clock.now, config.disable_after
+            partial(subscriptions.mark_failing, pool),
+            partial(subscriptions.mark_well, pool),
+            self._disable,
+            clock.now,
+            config.disable_after,
         )
         self._events = SystemEvents(
-            config, pool, clock, self._notices, directory or Directory(config)
+            config, pool, clock, self.changes, directory or Directory(config)
         )
         self._warnings = WarningWriter(partial(warnings.warn, pool))
-        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await self._stack.enter_async_context(self._quick)
+        await self._client.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
-    def on_pools_changed(self, call: Callable[[], None]) -> None:
-        """Register a callback for changes to pools."""
-        self._notices.on_change(ChangeTopic.POOLS, call)
-
-    def on_targets_changed(self, call: Callable[[], None]) -> None:
-        """Register a callback for changes to the targets of subscriptions."""
-        self._notices.on_change(ChangeTopic.TARGETS, call)
+    async def __aexit__(self, *error: object) -> None:
+        await self._client.__aexit__(*error)
 
     async def run_forever(self) -> None:
-        """Listen for changes, check subscriptions and write warnings."""
         await asyncio.gather(
-            self._notices.run_forever(self._config.dsn),
+            self.changes.run_forever(self._config.dsn),
             self._watch.run_forever(),
             self._warnings.run_forever(),
         )
@@ -85,7 +78,6 @@ class PoolServices:
     def job_finished(
         self, job: ClaimedJob, step: JobTransition, sent: DeliveryAttempt | None
     ) -> None:
-        """Record the result of a job, and warn if it failed or was held back."""
         self._watch.record_delivery(job, sent)
         source = job.subscription_id or job.code
         if sent is not None and sent.error_type is ErrorType.CONFIGURATION:
@@ -95,7 +87,6 @@ class PoolServices:
             self._warn(job.tenant, "PROCESSING", source, f"{job.code} to {host}: {step.error}")
 
     def breaker_opened(self, target_key: TargetKey) -> None:
-        """Warn that the circuit breaker of a target has opened."""
         tenant, target = target_key
         log.warning("dispatch.target_left_alone", tenant=tenant)
         host = urlsplit(target).hostname or ""
@@ -105,11 +96,7 @@ class PoolServices:
         self, tenant: int, category: str, source: str, message: str, grave: bool = False
     ) -> None:
         severity = Severity.CRITICAL if grave else Severity.WARNING
-        self._warnings.add(
-            NewWarning(
-                tenant=tenant, category=category, severity=severity, source=source, message=message
-            )
-        )
+        self._warnings.add(NewWarning(tenant, category, severity, source, message))
 
     async def _profiles(
         self, keys: Sequence[ProfileKey]
@@ -117,13 +104,6 @@ class PoolServices:
         named = {key: subscriptions.SubscriptionKey(*key[:2]) for key in keys}
         found = await subscriptions.profiles(self._pool, set(named.values()))
         return {key: found.get(name) for key, name in named.items()}
-
-    async def _failing(self, key: SubscriptionRef) -> float | None:
-        found = await subscriptions.mark_failing(self._pool, [key])
-        return next(iter(found.values()), None)
-
-    async def _well(self, key: SubscriptionRef) -> None:
-        await subscriptions.mark_well(self._pool, [key])
 
     async def _disable(self, key: SubscriptionRef, reason: str, version: int | None) -> None:
         """Pause a subscription if it is active and still has this version, and warn if so."""

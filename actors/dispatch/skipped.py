@@ -1,87 +1,53 @@
 """Results of jobs that were claimed but not sent."""
 
-from core.dispatch.attempt import (
-    EXPIRED_MESSAGE,
-    AttemptStatus,
-    DeliveryAttempt,
-    ErrorType,
-    JobTransition,
-)
+from core.dispatch import attempt
+from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, ErrorType, JobTransition
 from core.dispatch.claim import ClaimedJob
 from core.dispatch.job import JobStatus
-
-# Seconds until a job is tried again that this process was unable to send.
-OWN_TROUBLE = 2.0
-# The same while its secrets cannot be decrypted, which an operator has to fix.
-KEY_TROUBLE = 60.0
 
 
 def skip_step(job: ClaimedJob, now: float) -> JobTransition | None:
     """Return the end of a job that must not be sent any more, or None if it may be sent."""
     if 0 < job.expires_at <= now:
-        return expired(job)
+        return unsent(job, JobStatus.EXPIRED, attempt.EXPIRED_MESSAGE)
     if job.subscription_id is not None and job.subscription_version is None:
-        return orphaned(job)
+        return unsent(job, JobStatus.CANCELLED, "its subscription is gone")
     return None
-
-
-def orphaned(job: ClaimedJob) -> JobTransition:
-    """Cancel a job whose subscription was removed."""
-    return JobTransition(
-        status=JobStatus.CANCELLED,
-        attempt_count=job.attempt_count,
-        attempt_number=job.attempt_count,
-        error="its subscription is gone",
-    )
-
-
-def expired(job: ClaimedJob) -> JobTransition:
-    """End a job that expired before it was sent."""
-    return JobTransition(
-        status=JobStatus.EXPIRED,
-        attempt_count=job.attempt_count,
-        attempt_number=job.attempt_count,
-        error=EXPIRED_MESSAGE,
-    )
 
 
 def given_back(job: ClaimedJob) -> JobTransition:
     """Put a claimed job that cannot start soon back into the queue, with its position."""
+    return unsent(job, JobStatus.QUEUED, "returned to the queue: it could not start soon")
+
+
+def unsent(job: ClaimedJob, status: JobStatus, error: str) -> JobTransition:
     return JobTransition(
-        status=JobStatus.QUEUED,
+        status=status,
         attempt_count=job.attempt_count,
         attempt_number=job.attempt_count,
-        error="put back before it was sent: it could not start soon",
+        error=error,
     )
 
 
-def postponed(now: float) -> DeliveryAttempt:
-    """Defer a delivery that this process could not begin; neither job nor target is at fault."""
+def deferred(
+    error: str, now: float, delay: float, error_type: ErrorType | None = None
+) -> DeliveryAttempt:
+    """Defer a delivery that could not begin; neither job nor target is at fault."""
     return DeliveryAttempt(
         status=AttemptStatus.DEFERRED,
-        delay=OWN_TROUBLE,
-        error="put off by our own trouble",
+        error_type=error_type,
+        delay=delay,
+        error=error,
         began_at=now,
     )
 
 
-def undecryptable(why: str, now: float) -> DeliveryAttempt:
-    """Defer a delivery whose secrets this instance cannot decrypt."""
+def impossible(error: str, now: float) -> DeliveryAttempt:
+    """Fail a delivery for good, because what it needs was deleted."""
     return DeliveryAttempt(
-        status=AttemptStatus.DEFERRED,
-        error_type=ErrorType.CONFIGURATION,
-        delay=KEY_TROUBLE,
-        error=why,
-        began_at=now,
-    )
-
-
-def retargeted(now: float) -> DeliveryAttempt:
-    """Defer a delivery whose subscription got another target after the claim."""
-    return DeliveryAttempt(
-        status=AttemptStatus.DEFERRED,
-        delay=0.0,
-        error="its subscription has a new target",
+        status=AttemptStatus.CLIENT_ERROR,
+        error_type=ErrorType.PERMANENT,
+        error=error,
         began_at=now,
     )
 

@@ -8,8 +8,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from actors.runtime.actor import ActorEnvironment
 from core.dispatch.claim import ClaimedJob
 from core.shared.rate_limit import PacedLimiter
 
@@ -21,16 +21,6 @@ SHORT_DELIVERY = 0.05
 MAX_WAIT = 5.0
 # The weight of one delivery in the moving average of delivery times.
 _WEIGHT = 0.05
-
-
-class DispatchEnvironment(Protocol):
-    """The clocks and the random numbers of a dispatcher."""
-
-    def now(self) -> float: ...
-
-    def monotonic(self) -> float: ...
-
-    def chance(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -51,7 +41,7 @@ class StartQueue:
         self,
         begin: Callable[[ClaimedJob], bool],
         give_back: Callable[[ClaimedJob], None],
-        environment: DispatchEnvironment,
+        environment: ActorEnvironment,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         self._max_bytes = max_bytes
@@ -83,7 +73,6 @@ class StartQueue:
 
     @property
     def has_ready(self) -> bool:
-        """Return whether a claimed job waits for its start."""
         return bool(self._ready)
 
     @property
@@ -99,7 +88,6 @@ class StartQueue:
 
     @property
     def room(self) -> int:
-        """Return how many more jobs may be claimed now."""
         room = min(MAX_CLAIM, self.free_slots)
         limit = self._limiter.limit
         if limit is None or room <= 0:
@@ -114,7 +102,6 @@ class StartQueue:
         return self._limiter.wait(self._environment.monotonic())
 
     def put(self, jobs: Sequence[ClaimedJob], claimed_at: float) -> None:
-        """Queue these jobs, and start them as slots and rate allow."""
         self._ready.extend((job, claimed_at) for job in jobs)
         self.start()
 

@@ -5,8 +5,9 @@ each delivery.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import structlog
 
@@ -23,29 +24,22 @@ GONE = 410
 """The HTTP status of a receiver that never wants another delivery."""
 
 
+@dataclass(eq=False, repr=False)
 class SubscriptionHealthMonitor:
     """Records every delivery; queries Postgres only when the health of a subscription changes."""
 
-    def __init__(
-        self,
-        mark_failing: Callable[[SubscriptionRef], Awaitable[float | None]],
-        mark_well: Callable[[SubscriptionRef], Awaitable[None]],
-        disable: Callable[[SubscriptionRef, str, int | None], Awaitable[None]],
-        now: Callable[[], float],
-        disable_after: float,
-    ) -> None:
-        self._mark_failing = mark_failing
-        self._mark_well = mark_well
-        self._disable = disable
-        self._now = now
-        self._disable_after = disable_after
-        # Since when each subscription fails; None if it does not.
-        self._since: dict[SubscriptionRef, float | None] = {}
-        self._failures: dict[SubscriptionRef, int] = {}
-        self._todo: dict[SubscriptionRef, bool] = {}
-        # Subscriptions whose target answered 410, with the version that was in force.
-        self._gone: dict[SubscriptionRef, int] = {}
-        self._wakes = asyncio.Event()
+    _mark_failing: Callable[[list[SubscriptionRef]], Awaitable[Mapping[Any, float]]]
+    _mark_well: Callable[[list[SubscriptionRef]], Awaitable[None]]
+    _disable: Callable[[SubscriptionRef, str, int | None], Awaitable[None]]
+    _now: Callable[[], float]
+    _disable_after: float
+    # Since when each subscription fails; None if it does not.
+    _since: dict[SubscriptionRef, float | None] = field(default_factory=dict)
+    _failures: dict[SubscriptionRef, int] = field(default_factory=dict)
+    _todo: dict[SubscriptionRef, bool] = field(default_factory=dict)
+    # Subscriptions whose target answered 410, with the version that was in force.
+    _gone: dict[SubscriptionRef, int] = field(default_factory=dict)
+    _wakes: asyncio.Event = field(default_factory=asyncio.Event)
 
     def record_delivery(self, job: ClaimedJob, sent: DeliveryAttempt | None) -> None:
         """Record one delivery; a response that asks to wait counts neither way."""
@@ -68,7 +62,6 @@ class SubscriptionHealthMonitor:
         self._wakes.set()
 
     async def run_forever(self) -> None:
-        """Write changes of health to Postgres."""
         while True:
             await self._wakes.wait()
             self._wakes.clear()
@@ -77,7 +70,7 @@ class SubscriptionHealthMonitor:
                 try:
                     await self._note(key, is_well=is_well)
                 except Exception:  # the next delivery records it again
-                    log.exception("dispatch.endpoint_not_noted", subscription=key[1])
+                    log.exception("dispatch.health_not_stored", subscription=key[1])
                     await asyncio.sleep(1.0)
 
     async def _note(self, key: SubscriptionRef, *, is_well: bool) -> None:
@@ -86,10 +79,10 @@ class SubscriptionHealthMonitor:
             self._failures.clear()
         gone = self._gone.pop(key, None)
         if is_well:
-            await self._mark_well(key)
+            await self._mark_well([key])
             self._since[key] = None
             return
-        failing = await self._mark_failing(key)
+        failing = (await self._mark_failing([key])).get(key)
         if failing is None:  # the subscription was removed
             self._since.pop(key, None)
             return
@@ -97,8 +90,8 @@ class SubscriptionHealthMonitor:
         too_long = failing >= self._disable_after and self._failures.get(key, 0) >= MIN_FAILURES
         if gone is not None or too_long:
             log.warning("dispatch.subscription_disabled", tenant=key[0], subscription=key[1])
-            reason = f"nothing but failures for {failing / 3600:.1f} hours"
+            reason = f"every delivery has failed for {failing / 3600:.1f} hours"
             if gone is not None:
-                reason = "its target answered 410: it is gone and wants no more"
+                reason = "its target answered HTTP 410 (Gone)"
             await self._disable(key, reason, gone)
             self._since.pop(key, None)

@@ -2,14 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
 from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.dispatch.job_notifier import JobNotifier
 from actors.runtime.directory import Directory
-from core.dispatch.job import JobRef
 from core.dispatch.subscription import SubscriptionStatus
 from core.events.event import Event
 from core.shared.config import Config
@@ -37,16 +36,18 @@ class SystemEvents:
         config: Config,
         pool: Pool,
         clock: DatabaseClock,
-        notices: ChangeListener,
+        changes: ChangeListener,
         directory: Directory,
     ) -> None:
         self._config = config
         self._pool = pool
         self._directory = directory
         self._clock = clock
-        self._wishes = SubscriptionCache(partial(subscriptions.matching, pool), time.monotonic)
-        notices.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, self._wishes.clear)
-        self._ids = IdGenerator(IdLeases(pool, "operator events"), clock.now)
+        self._subscriptions = SubscriptionCache(
+            partial(subscriptions.matching, pool), time.monotonic
+        )
+        changes.on_tenant_change(ChangeTopic.SUBSCRIPTIONS, self._subscriptions.clear)
+        self._ids = IdGenerator(IdLeases(pool, "system events"), clock.now)
         self._writer: EventWriter | None = None
         self._putting = asyncio.Lock()
 
@@ -65,44 +66,33 @@ class SystemEvents:
         if found.status is not SubscriptionStatus.ACTIVE:
             return False
         data = {"subscriptionId": subscription_id, "code": found.code, "reason": reason}
-        once = f"{subscription_id}/{found.failing_since:.0f}"
-        await self._put(tenant, SUBSCRIPTION_DISABLED, f"subscription:{found.code}", data, once)
+        await self._put(
+            Event(
+                tenant=tenant,
+                event_id="",
+                type=SUBSCRIPTION_DISABLED,
+                source=SOURCE,
+                subject=f"subscription:{found.code}",
+                time=self._clock.now(),
+                data=msgspec.json.encode(data),
+                content_type=JSON,
+                deduplication_id=f"{SOURCE}/{subscription_id}/{found.failing_since:.0f}",
+            )
+        )
         return True
 
-    async def _put(
-        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
-    ) -> None:
+    async def _put(self, event: Event) -> None:
         async with self._putting:
             # Lease a number for this event only: there are many pools, and few numbers.
             await self._ids.start()
             try:
-                await self._put_now(tenant, type_, subject, data, once)
+                writer = self._writer = self._writer or self._make_writer()
+                await writer.put([replace(event, event_id=self._ids())])
             finally:
                 await self._ids.close()
 
-    async def _put_now(
-        self, tenant: int, type_: str, subject: str, data: dict[str, str], once: str
-    ) -> None:
-        writer = self._writer = self._writer or self._make_writer()
-        event = Event(
-            tenant=tenant,
-            event_id=self._ids(),
-            type=type_,
-            source=SOURCE,
-            subject=subject,
-            time=self._clock.now(),
-            data=msgspec.json.encode(data),
-            content_type=JSON,
-            deduplication_id=f"{SOURCE}/{once}",
-        )
-        await writer.put([event])
-
     def _make_writer(self) -> EventWriter:
+        store = EventStore(PoolOptions(dsn=self._config.dsn, name="system events"))
         mark_pending = partial(job_queue.mark_pending, self._pool)
-        hand = JobNotifier(self._directory.handle, self._directory.forget, mark_pending)
-
-        async def hand_over(jobs: Mapping[int, Sequence[JobRef]]) -> None:
-            hand(jobs)
-
-        store = EventStore(PoolOptions(dsn=self._config.dsn, name="operator events"))
-        return EventWriter(store, self._wishes, self._ids, hand_over, passes_filter)
+        notify = JobNotifier(self._directory.call, mark_pending).notify
+        return EventWriter(store, self._subscriptions, self._ids, notify, passes_filter)

@@ -43,7 +43,6 @@ class Targets:
         self._closed_until: dict[TargetKey, float] = {}
 
     def allows(self, target_key: TargetKey) -> bool:
-        """Return whether this target may get another delivery now."""
         if not self._has_share(target_key[0]):
             self._waiting.setdefault(target_key[0], {})[target_key] = None
             return False
@@ -90,7 +89,6 @@ class Targets:
         return breaker.state is BreakerState.OPEN and not was_open
 
     def is_open(self, target_key: TargetKey) -> bool:
-        """Return whether the breaker of this target is open."""
         target = self._targets.get(target_key)
         return target is not None and target.breaker.state is BreakerState.OPEN
 
@@ -100,7 +98,6 @@ class Targets:
         return target is not None and target.breaker.state is not BreakerState.CLOSED
 
     def reopened(self) -> list[TargetKey]:
-        """Take the targets that may be tried again."""
         now = self._monotonic()
         over = [target_key for target_key, until in self._closed_until.items() if until <= now]
         for target_key in over:
@@ -121,8 +118,8 @@ class Targets:
     def _has_share(self, tenant: int) -> bool:
         if self.shared_places is None:
             return True
-        held = self._under_way[tenant]
-        return held == 0 or held < self.shared_places - self._total
+        own = self._under_way[tenant]
+        return own == 0 or own < self.shared_places - self._total
 
     @property
     def next_opening(self) -> float | None:
@@ -149,7 +146,6 @@ class Targets:
                 del self._targets[target_key]
 
     def states(self) -> dict[str, int]:
-        """Return the number of breakers in each state."""
         counts = {state.value.lower(): 0 for state in BreakerState}
         for target in self._targets.values():
             counts[target.breaker.state.value.lower()] += 1
@@ -161,8 +157,8 @@ class Targets:
         rows = []
         for (owner, url), target in self._targets.items():
             if owner == tenant:
-                told = target.breaker.snapshot()
-                until = told.pop("open_until")
-                told["open_for"] = max(0.0, until - now) if until is not None else 0.0
-                rows.append({"target": url, "under_way": target.under_way, **told})
+                breaker = target.breaker.snapshot()
+                until = breaker.pop("open_until")
+                breaker["open_for"] = max(0.0, until - now) if until is not None else 0.0
+                rows.append({"target": url, "under_way": target.under_way, **breaker})
         return rows

@@ -4,11 +4,11 @@ Both are limited in number and in bytes, and one tenant gets at most half of eac
 exceeds its half waits or is refused; other tenants are not affected.
 """
 
-import asyncio
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass
 
 from core.gathers.gather import CallBatch
+from services.shared.tenant_turns import TenantTurns
 
 # The approximate memory of a call without its body.
 CALL_BYTES = 2_000
@@ -24,7 +24,6 @@ class CallPoolLimits:
 
 
 def share_of(limit: int) -> int:
-    """Return the part of a limit that one tenant may use."""
     return limit - limit // 2
 
 
@@ -52,20 +51,17 @@ class _TenantQuota:
             del self._by_tenant[tenant]
 
 
+@dataclass(eq=False, repr=False)
 class Reservation:
     """The room of the calls of one batch; the bytes are freed when the last call has ended."""
 
-    def __init__(
-        self, room: "CallBudget", tenant: int, calls: int, counted: int, weight: int
-    ) -> None:
-        self._room = room
-        self._tenant = tenant
-        self._left = calls
-        self._counted = counted
-        self._weight = weight
+    _room: "CallBudget"
+    _tenant: int
+    _left: int
+    _counted: int
+    _weight: int
 
     def release_one(self) -> None:
-        """Free the room of one call."""
         self._left -= 1
         if self._counted > self._left:
             self._counted -= 1
@@ -82,7 +78,6 @@ class CallBudget:
         self.bytes = _TenantQuota(bounds.budget)
 
     def has_capacity(self, tenant: int) -> bool:
-        """Return whether another call of this tenant fits."""
         return self.calls.fits(tenant, 1) and self.bytes.fits(tenant, 1)
 
     def reserve(self, tenant: int, call_batch: CallBatch) -> Reservation | None:
@@ -102,63 +97,21 @@ def _weight_of(call_batch: CallBatch) -> int:
 
 
 class ConcurrencyLimiter:
-    """Limits concurrent calls. Tenants take turns; calls of one tenant start in order."""
+    """Limits concurrent calls: `take` waits for a slot and room for a body, `leave` frees both."""
 
     def __init__(self, bounds: CallPoolLimits) -> None:
         self._places = _TenantQuota(bounds.places)
         self._bytes = _TenantQuota(bounds.budget)
-        self._waiting: dict[int, deque[tuple[int, asyncio.Future[None]]]] = {}
-
-    async def take(self, tenant: int, weight: int) -> None:
-        """Wait for a slot, and for room for a body of this size."""
-        counted = self._bytes.capped(weight)
-        if tenant not in self._waiting and self._fits(tenant, counted):
-            self._enter(tenant, counted)
-            return
-        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append((counted, admitted))
-        try:
-            await admitted
-        except asyncio.CancelledError:
-            if not admitted.cancelled():
-                self.leave(tenant, weight)
-            else:
-                self._admit()  # calls behind this one may be smaller and fit
-            raise
-
-    def leave(self, tenant: int, weight: int) -> None:
-        """Free a slot."""
-        self._places.take(tenant, -1)
-        self._bytes.take(tenant, -self._bytes.capped(weight))
-        self._admit()
+        turns = TenantTurns(self._fits, self._enter, self._free)
+        self.take, self.leave = turns.enter, turns.leave
 
     def _fits(self, tenant: int, weight: int) -> bool:
-        return self._places.fits(tenant, 1) and self._bytes.fits(tenant, weight)
+        return self._places.fits(tenant, 1) and self._bytes.fits(tenant, self._bytes.capped(weight))
 
     def _enter(self, tenant: int, weight: int) -> None:
         self._places.take(tenant, 1)
-        self._bytes.take(tenant, weight)
+        self._bytes.take(tenant, self._bytes.capped(weight))
 
-    def _admit(self) -> None:
-        """Admit one call of each tenant in turn for as long as one fits."""
-        is_moving = True
-        while is_moving and self._waiting:
-            is_moving = False
-            for tenant in list(self._waiting):
-                is_moving = self._admit_one(tenant) or is_moving
-
-    def _admit_one(self, tenant: int) -> bool:
-        queue = self._waiting[tenant]
-        while queue and queue[0][1].done():  # the caller was cancelled
-            queue.popleft()
-        if queue and not self._fits(tenant, queue[0][0]):
-            return False
-        del self._waiting[tenant]
-        if not queue:
-            return False
-        weight, admitted = queue.popleft()
-        self._enter(tenant, weight)
-        admitted.set_result(None)
-        if queue:
-            self._waiting[tenant] = queue  # move the tenant behind the others
-        return True
+    def _free(self, tenant: int, weight: int) -> None:
+        self._places.take(tenant, -1)
+        self._bytes.take(tenant, -self._bytes.capped(weight))

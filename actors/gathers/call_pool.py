@@ -7,22 +7,16 @@ Calls are stored in Postgres: after a restart, a pool reads there which are stil
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 
 from actors.gathers.admission import CallBudget, CallPoolLimits, ConcurrencyLimiter, Reservation
 from actors.gathers.resource_limiter import ResourceLimiter
-from core.gathers.gather import (
-    CallBatch,
-    GatherCall,
-    ReplyBy,
-    call_body,
-    failure,
-    outcome_reported,
-    state_of_outcome,
-)
-from core.shared.backoff import backoff
+from actors.runtime.actor import ActorEnvironment
+from core.dispatch.headers import merge_headers
+from core.gathers import gather
+from core.gathers.gather import CallBatch, GatherCall, ReplyBy
 from core.shared.call_outcome import CallState
 from core.shared.errors import TransientError
 from core.shared.json_path import MISSING, document_of
@@ -31,6 +25,8 @@ from core.waits.messages import Accept, Offer, Reply, WaitMessage
 from core.waits.spec import Source
 from core.waits.strategy import Outcome
 from handlers.http.client import HttpFailure, HttpRequest, HttpResponse
+from services.shared.retry import Pauses, retrying
+from telemetry.actor_metrics import ActorMetrics, Stat
 from telemetry.logging import about
 
 log = structlog.get_logger("pool")
@@ -44,16 +40,11 @@ _OUTCOMES = {
 }
 
 
-class CallPoolEnvironment(Protocol):
-    """Clocks, ids and random numbers of a call pool."""
-
-    def now(self) -> float: ...
-
-    def monotonic(self) -> float: ...
-
-    def new_turn_id(self) -> str: ...
-
-    def chance(self) -> float: ...
+CALL_METRICS = ActorMetrics(
+    kind="pool",
+    labels=("pool",),
+    gauges=(Stat("calls_under_way", "Calls that a pool is making.", "under_way"),),
+)
 
 
 class CallPool:
@@ -63,7 +54,7 @@ class CallPool:
         self,
         call: Callable[[HttpRequest], Awaitable[HttpResponse | HttpFailure]],
         send: Callable[[WaitMessage], Awaitable[Reply]],
-        environment: CallPoolEnvironment,
+        environment: ActorEnvironment,
         bounds: CallPoolLimits,
     ) -> None:
         self._call = call
@@ -78,7 +69,7 @@ class CallPool:
         # Until when a finished call must not be started again.
         self._done: dict[tuple[bytes, str], float] = {}
         # Gathers that were cancelled since the last scan began.
-        self._off: set[bytes] = set()
+        self._cancelled: set[bytes] = set()
 
     def begin(self, call_batch: CallBatch) -> list["asyncio.Future[CallState]"] | None:
         """Start the calls that are new; return the future of each resource's first answer.
@@ -106,13 +97,11 @@ class CallPool:
         return answered
 
     def has_room(self, tenant: int) -> bool:
-        """Return whether another call of this tenant fits."""
         return self._budget.has_capacity(tenant)
 
     def cancel_calls(self, gathers: Iterable[bytes]) -> int:
-        """Cancel the calls of these gathers; return how many there were."""
         wanted = set(gathers)
-        self._off |= wanted
+        self._cancelled |= wanted
         tasks = [task for (key, _), task in self._running.items() if key in wanted]
         for task in tasks:
             task.cancel()
@@ -120,12 +109,12 @@ class CallPool:
 
     def is_known(self, key: bytes, name: str) -> bool:
         """Return whether this call was started here or must not be started any more."""
-        return (key, name) in self._running or (key, name) in self._done or key in self._off
+        return (key, name) in self._running or (key, name) in self._done or key in self._cancelled
 
     def forget(self) -> None:
         """Forget calls that can no longer be repeated, and idle resources if there are many."""
         now = self._environment.now()
-        self._off.clear()
+        self._cancelled.clear()
         self._done = {place: until for place, until in self._done.items() if until > now}
         if len(self._limiters) > MAX_RESOURCES:
             idle = sorted(self._limiters, key=lambda k: self._limiters[k].last_used)
@@ -181,7 +170,7 @@ class CallPool:
                 since = None
                 if not first.done():
                     first.set_result(state)
-                await self._tell(message)
+                await self._deliver(message)
         except TimeoutError:
             if since is not None:
                 limiter.count(CallState.TIMEOUT, self._environment.monotonic() - since)
@@ -193,12 +182,12 @@ class CallPool:
         """Convert an HTTP result to the message for the correlation and the state of the call."""
         match answer:
             case HttpFailure(state=state, detail=detail):
-                return self._offer(call, _OUTCOMES[state], failure(state, detail)), state
+                return self._offer(call, _OUTCOMES[state], gather.failure(state, detail)), state
             case HttpResponse(status=401):
-                refused = failure(CallState.REJECTED, "HTTP 401")
+                refused = gather.failure(CallState.REJECTED, "HTTP 401")
                 return self._offer(call, Outcome.REJECTED, refused), CallState.REJECTED
             case HttpResponse(status=status) if not 200 <= status < 300:
-                broken = failure(CallState.ERROR, f"HTTP {status}")
+                broken = gather.failure(CallState.ERROR, f"HTTP {status}")
                 return self._offer(call, Outcome.FAILED, broken), CallState.ERROR
             case _ if call.resource.reply is ReplyBy.CALLBACK:
                 accept = Accept(
@@ -212,16 +201,12 @@ class CallPool:
         outcome, document = Outcome.RECEIVED, None
         if call.reads_status:
             document = document_of(answer.body)
-            outcome = outcome_reported(None if document is MISSING else document)
+            outcome = gather.outcome_reported(None if document is MISSING else document)
         offer = self._offer(call, outcome, answer.body or b"null", answer.content_type)
-        return offer, state_of_outcome(outcome, document)
+        return offer, gather.state_of_outcome(outcome, document)
 
     def _offer(
-        self,
-        call: GatherCall,
-        outcome: Outcome,
-        payload: bytes,
-        content_type: str = JSON,
+        self, call: GatherCall, outcome: Outcome, payload: bytes, content_type: str = JSON
     ) -> Offer:
         return Offer(
             address=call.address,
@@ -234,19 +219,15 @@ class CallPool:
             outcome=outcome,
         )
 
-    async def _tell(self, message: WaitMessage) -> None:
+    async def _deliver(self, message: WaitMessage) -> None:
         """Send a message to the correlation, and try again until it is accepted or expired."""
-        attempt = 0
-        while True:
-            try:
-                await self._send(message)
-            except TransientError as error:
-                log.warning("pool.shard_away", error=str(error), **about(message.address))
-                jitter = self._environment.chance()
-                await asyncio.sleep(backoff(attempt, base=0.05, cap=1.0, jitter=jitter))
-                attempt += 1
-            else:
-                return
+
+        def warn(error: Exception, _: float) -> None:
+            log.warning("pool.shard_away", error=str(error), **about(message.address))
+
+        pauses = Pauses(chance=self._environment.chance)
+        send = partial(self._send, message)
+        await retrying(send, errors=(TransientError,), failed=warn, pauses=pauses)
 
     def _limiter(self, call: GatherCall) -> ResourceLimiter:
         key = (call.address.tenant, call.name, call.inline)
@@ -274,15 +255,9 @@ def request_of(call: GatherCall, context: bytes) -> HttpRequest:
     return HttpRequest(
         url=resource.url,
         method=resource.method,
-        headers=_merge_headers({"Content-Type": JSON}, resource.headers, ours),
-        body=call_body(call, context) if resource.method not in {"GET", "HEAD"} else b"",
+        headers=merge_headers(merge_headers({"Content-Type": JSON}, resource.headers), ours),
+        body=gather.call_body(call, context) if resource.method not in {"GET", "HEAD"} else b"",
         connect_timeout=resource.connect_timeout,
         read_timeout=resource.read_timeout,
         tenant=call.address.tenant,
     )
-
-
-def _merge_headers(*groups: dict[str, str]) -> dict[str, str]:
-    """Merge headers, ignoring case in names; later groups override earlier ones."""
-    found = {name.lower(): (name, value) for group in groups for name, value in group.items()}
-    return dict(found.values())

@@ -12,7 +12,6 @@ from actors.gathers.admission import CallPoolLimits
 from actors.gathers.call_pool import CallPool
 from actors.messaging.shard_client import ShardClient
 from actors.runtime.actor import Actor
-from actors.runtime.directory import Directory
 from actors.runtime.names import call_pool_name
 from core.access.tokens import CALLBACK, sign
 from core.gathers.gather import CallBatch, build_call_batch, callback_url, decode_call_batch
@@ -25,7 +24,6 @@ from storage.access import keys
 from storage.encryption.cipher import ENCRYPTION_ERRORS
 from storage.gathers import resources
 from storage.gathers.resources import OpenGather
-from storage.postgres.pool import PoolOptions
 
 log = structlog.get_logger("pool")
 
@@ -36,14 +34,13 @@ MAX_GATHERS_PER_SCAN = 5_000
 _AGREED = frozenset({CallState.ACCEPTED, CallState.OK})
 
 
-class PoolActor(Actor):
+class PoolActor(Actor[CallPool]):
     """Calls its resources. All its state is in Postgres."""
 
     kind = "pool"
 
     def __init__(self, name: str, config: Config) -> None:
         super().__init__(name, config)
-        self._pool: CallPool | None = None
         self._secret: bytes | None = None
 
     async def begin(self, call_batch: bytes, max_wait: float) -> int | None:
@@ -51,7 +48,7 @@ class PoolActor(Actor):
 
         Return None if there is no room for them.
         """
-        pool: CallPool = self._pool or await self._started()
+        pool = await self._started()
         answered = pool.begin(decode_call_batch(call_batch))
         if answered is None:
             return None
@@ -61,27 +58,22 @@ class PoolActor(Actor):
         return sum(first.result() in _AGREED for first in done)
 
     async def cancel_calls(self, gathers: list[bytes]) -> None:
-        """Stop the calls of these gathers."""
-        if self._pool is not None:
-            self._pool.cancel_calls(gathers)
+        if self._hosted is not None:
+            self._hosted.cancel_calls(gathers)
 
     def _stats(self) -> dict[str, Any]:
-        return self._pool.snapshot() if self._pool else {"under_way": 0, "resources": []}
+        return self._hosted.snapshot() if self._hosted else {"under_way": 0, "resources": []}
 
     async def _start(self) -> CallPool:
         config = self._config
-        self._database = await self._open_database(
-            PoolOptions(dsn=config.dsn, name=self._name, max_size=2, plan_each_time=True)
-        )
+        await self._open_database(2, plan_each_time=True)
         outbound = HttpClient(CallPolicy(config.call_networks, config.call_ports), config.max_body)
         await contextlib.AsyncExitStack().enter_async_context(outbound)
-        router = ShardClient.open(config, Directory(config))
         limits = CallPoolLimits(
             places=config.call_limit, queue=config.call_queue, budget=config.call_budget
         )
-        pool = CallPool(outbound.call, router.send, self._environment, limits)
+        pool = CallPool(outbound.call, ShardClient.open(config).send, self._environment, limits)
         self._every(SCAN_INTERVAL, partial(self._look, pool), "look")
-        self._pool = pool
         return pool
 
     async def _look(self, pool: CallPool) -> None:

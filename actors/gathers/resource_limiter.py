@@ -29,7 +29,7 @@ class ResourceLimiter:
         self._places = places
         self._tenant = tenant
         self._allowance: SlidingWindow | None = None
-        self._door = asyncio.Lock()
+        self._entrance = asyncio.Lock()
         self._somebody_left = asyncio.Event()
         self._room = 0
         self._waiting = 0
@@ -57,7 +57,6 @@ class ResourceLimiter:
             self._somebody_left.set()
 
     def count(self, state: CallState, seconds: float) -> None:
-        """Count the result of a call."""
         self._counts[state] = self._counts.get(state, 0) + 1
         self._seconds += seconds
         self._recent.append((self._monotonic(), state not in _FAILED))
@@ -71,7 +70,6 @@ class ResourceLimiter:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no call is under way or waiting."""
         return not (self.under_way or self._waiting)
 
     def snapshot(self) -> dict[str, Any]:
@@ -87,7 +85,7 @@ class ResourceLimiter:
         """Wait for rate and slot, one call at a time so that none overtakes another."""
         self._waiting += 1
         try:
-            async with self._door:
+            async with self._entrance:
                 if rate is not None:
                     await self._keep_rate(rate)
                 while self.under_way >= self._room:

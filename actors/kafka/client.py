@@ -46,6 +46,17 @@ def make_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
     )
 
 
+async def start_producer(config: KafkaConfig, max_bytes: int) -> AIOKafkaProducer:
+    """Create a producer that has reached a broker."""
+    producer = make_producer(config, max_bytes)
+    try:
+        await producer.start()
+    except BaseException:
+        await producer.stop()
+        raise
+    return producer
+
+
 async def discard(producer: AIOKafkaProducer) -> None:
     """Stop a producer without waiting for messages that it may never deliver."""
     try:

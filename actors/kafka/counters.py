@@ -1,10 +1,43 @@
-"""Counters of Kafka ingest, read by metrics, status and tests."""
+"""Counters of Kafka ingest and of the relay, read by metrics, status and tests."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from services.kafka.ingest import IngestResult
+from telemetry.actor_metrics import ActorMetrics, Stat, SummaryStat
+
+INGEST_METRICS = ActorMetrics(
+    kind="kafka-ingest",
+    labels=("actor",),
+    counters=(
+        Stat("kafka_commits", "Offset commits to Kafka.", "commits"),
+        Stat("kafka_rebalances", "Times that partitions were taken away.", "rebalances"),
+        Stat("kafka_pauses", "Times that reading was paused because shards were behind.", "pauses"),
+        Stat("kafka_dead_letters", "Messages that could not be handled.", "dead_letters"),
+    ),
+    gauges=(
+        Stat("kafka_in_flight", "Batches that are being stored.", "in_flight"),
+        Stat("kafka_held_back", "Batches that wait for shards that are behind.", "held_back"),
+        Stat("kafka_largest_batch", "Messages of the largest batch so far.", "largest_batch"),
+    ),
+    summaries=(SummaryStat("kafka_batch_records", "Messages per batch.", ("batches",), "records"),),
+)
+RELAY_METRICS = ActorMetrics(
+    kind="kafka-relay",
+    labels=("actor",),
+    counters=(
+        Stat("relay_published", "Events that the broker has confirmed.", "published"),
+        Stat("relay_failures", "Events that the broker refused; they are sent again.", "failures"),
+        Stat("relay_vanished", "Events whose wait was gone before they were sent.", "vanished"),
+    ),
+    gauges=(
+        Stat("relay_backlog", "Events that the broker has not confirmed.", "backlog"),
+        Stat("relay_oldest_seconds", "Age of the oldest unconfirmed event.", "oldest"),
+        Stat("relay_held_topics", "Topics that accept no events at present.", "held_topics"),
+        Stat("relay_refused", "Events that their topics will never accept.", "refused"),
+    ),
+)
 
 
 @dataclass(slots=True)
@@ -34,14 +67,6 @@ class IngestCounters:
         self.dead_letters += len(done.dead_letters)
 
     def snapshot(self) -> dict[str, Any]:
-        return {
-            "records": self.records,
-            "batches": self.batches,
-            "largest_batch": self.largest_batch,
-            "commits": self.commits,
-            "rebalances": self.rebalances,
-            "pauses": self.pauses,
-            "unplaced": self.unplaced,
-            "dead_letters": self.dead_letters,
-            **{f"verdict_{name}": count for name, count in sorted(self.verdicts.items())},
-        }
+        counts = {one.name: getattr(self, one.name) for one in fields(self)}
+        verdicts = sorted(counts.pop("verdicts").items())
+        return counts | {f"verdict_{name}": count for name, count in verdicts}

@@ -66,7 +66,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._uncommitted: dict[TopicPartition, int] = {}
         self._committed_at = 0.0
         self._topics: frozenset[str] = frozenset()
-        self._held: frozenset[str] = frozenset()
+        self._paused: frozenset[str] = frozenset()
+        self._locating: asyncio.Task[None] | None = None
         # When the first partition was assigned, by the monotonic clock.
         self.assigned_at: float | None = None
         self._polled_at = monotonic()
@@ -90,7 +91,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._consumer.start()
 
     async def stop(self) -> None:
-        """Finish the batches under way and leave the group."""
         await self._finish_all()
         await self._consumer.stop()
 
@@ -98,12 +98,13 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return set(await self._consumer.topics())
 
     def follow(self, topics: Iterable[str]) -> None:
-        """Subscribe to exactly these topics."""
         wanted = frozenset(topics)
         if wanted == self._topics:
             return
         log.info("kafka.following", topics=sorted(wanted))
         self._topics = wanted
+        if self._locating is not None:
+            self._locating.cancel()
         if wanted:
             self._consumer.subscribe(sorted(wanted), listener=self)
         else:
@@ -111,23 +112,18 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     def pause_topics(self, topics: Iterable[str]) -> None:
         """Pause exactly these topics; Kafka keeps their messages."""
-        before, self._held = self._held, frozenset(topics)
-        if before - self._held:
+        before, self._paused = self._paused, frozenset(topics)
+        if before - self._paused:
             self._resume()
-        self._pause_held()
-
-    def _pause_held(self) -> None:
-        self._consumer.pause(*self._places_held())
+        self._consumer.pause(*self._to_pause())
 
     def _resume(self) -> None:
-        """Resume all partitions except those of paused topics."""
-        self._consumer.resume(*(self._consumer.paused() - self._places_held()))
+        self._consumer.resume(*(self._consumer.paused() - self._to_pause()))
 
-    def _places_held(self) -> set[TopicPartition]:
-        return {place for place in self._consumer.assignment() if place.topic in self._held}
+    def _to_pause(self) -> set[TopicPartition]:
+        return {place for place in self._consumer.assignment() if place.topic in self._paused}
 
     async def read_forever(self) -> None:
-        """Read batches, hand them on and commit their offsets."""
         while True:
             self._polled_at = self._monotonic()
             if not self._topics:
@@ -144,7 +140,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def polled_ago(self) -> float:
-        """Return the seconds since the last poll."""
         return self._monotonic() - self._polled_at
 
     def partitions(self) -> list[dict[str, Any]]:
@@ -156,7 +151,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             lag = None if end is None or stored is None else max(0, end - stored)
             rows.append(
                 {"topic": place.topic, "partition": place.partition, "stored": stored,
-                 "end": end, "lag": lag, "held": place.topic in self._held}
+                 "end": end, "lag": lag, "held": place.topic in self._paused}
             )  # fmt: skip
         return rows
 
@@ -167,7 +162,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     @property
     def under_way(self) -> int:
-        """Return the number of batches that are being stored."""
         return len(self._flights)
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -181,15 +175,29 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._counters.rebalances += 1
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Start at the offsets that the group has committed."""
+        """Start at the offsets that the group has committed.
+
+        A new subscription ends this: the positions would wait for its assignment, and that for the
+        end of this listener.
+        """
         places = list(assigned)
         if places and self.assigned_at is None:
             self.assigned_at = self._monotonic()
+        locating = self._locating = asyncio.create_task(self._locate(places))
+        try:
+            await asyncio.wait({locating})
+        finally:
+            locating.cancel()
+        if locating.cancelled():
+            return
+        locating.result()
+        self._consumer.pause(*self._to_pause())
+        log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
+
+    async def _locate(self, places: list[TopicPartition]) -> None:
         for place in places:
             position = await self._consumer.position(place)
             self._stored[place] = self._next[place] = position
-        self._pause_held()
-        log.info("kafka.assigned", partitions=len(self._consumer.assignment()))
 
     async def _poll(self, timeout_ms: int) -> dict[TopicPartition, list[Any]]:
         try:
@@ -325,11 +333,6 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             else:
                 flight.task.cancel()
                 log.warning("kafka.batch_dropped", partitions=len(flight.positions))
-                self._abandon_later()
-                break
+                while self._flights:  # nothing after a dropped batch may be committed
+                    self._flights.popleft().task.cancel()
         await self._commit()
-
-    def _abandon_later(self) -> None:
-        """Cancel all later batches: nothing after a dropped batch may be committed."""
-        while self._flights:
-            self._flights.popleft().task.cancel()

@@ -7,15 +7,14 @@ and removing, a row is published again under the same event id.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import astuple, dataclass
+from typing import Generic, Protocol
 
 import structlog
 
-from actors.kafka.topic_batch import PreparedEvent, PreparedRow, PublishEvent, TopicBatch
+from actors.kafka.topic_batch import PreparedMessage, PublishMessage, Row, TopicBatch
 from core.shared.backoff import backoff
 from services.shared.progress import WorkProgress
-from storage.kafka.outbox import OutgoingRow
 
 log = structlog.get_logger("relay")
 
@@ -25,25 +24,6 @@ IDLE = 0.1
 IDLE_HELD = 0.5
 MAX_TOPIC_BATCHES = 64
 TOPIC_CAP, ROW_CAP = 5.0, 60.0
-
-
-class Outbox(Protocol):
-    """The outbox in Postgres."""
-
-    async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[OutgoingRow]:
-        """Return the next rows after `after`, in the order written, without these topics."""
-        ...
-
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
-        """Return the events of the first rows; None where the wait is gone.
-
-        The events are limited in bytes together, but there is at least one.
-        """
-        ...
-
-    async def confirm(self, outbox_ids: Sequence[int]) -> None:
-        """Remove rows that the broker has."""
-        ...
 
 
 @dataclass(slots=True)
@@ -57,6 +37,9 @@ class RelayCounters:
     held_topics: int = 0
     refused: int = 0
 
+    def __add__(self, other: "RelayCounters") -> "RelayCounters":
+        return RelayCounters(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
 
 @dataclass(slots=True)
 class _Postponement:
@@ -66,13 +49,26 @@ class _Postponement:
     until: float = 0.0
 
 
-class Relay:
+class OutboxReader(Protocol[Row]):
+    """An outbox, and the messages that its rows stand for."""
+
+    async def upcoming(self, after: int, limit: int, without: Sequence[str]) -> list[Row]:
+        """Read the next rows, except those of the topics `without`."""
+
+    async def messages(self, rows: Sequence[Row]) -> list[PreparedMessage]:
+        """Prepare the messages of the first rows: as many as may be in memory, at least one."""
+
+    async def confirm(self, outbox_ids: Sequence[int]) -> None:
+        """Delete rows whose messages were published."""
+
+
+class Relay(Generic[Row]):
     """Publishes the rows of the outbox in batches."""
 
     def __init__(
         self,
-        outbox: Outbox,
-        publish: PublishEvent,
+        outbox: OutboxReader[Row],
+        publish: PublishMessage,
         sleep: Callable[[float], Awaitable[None]],
         monotonic: Callable[[], float],
         counters: RelayCounters | None = None,
@@ -83,13 +79,12 @@ class Relay:
         self._monotonic = monotonic
         self._topics: dict[str, _Postponement] = {}
         self._rows: dict[str, dict[str, _Postponement]] = {}
-        self._batches: dict[str, tuple[TopicBatch, asyncio.Task[None]]] = {}
+        self._batches: dict[str, tuple[TopicBatch[Row], asyncio.Task[None]]] = {}
         self._after = 0
         self.counters = counters or RelayCounters()
         self.progress = WorkProgress(monotonic)
 
     async def run_forever(self) -> None:
-        """Publish all rows, then look for new ones at short intervals."""
         try:
             while True:
                 if not await self.publish_some():
@@ -123,27 +118,27 @@ class Relay:
 
     async def _start_batches(self) -> None:
         now = self._monotonic()
-        held = [topic for topic, hold in self._topics.items() if hold.until > now]
-        rows = await self._outbox.upcoming(self._after, BATCH, [*held, *self._batches])
+        postponed = [topic for topic, hold in self._topics.items() if hold.until > now]
+        rows = await self._outbox.upcoming(self._after, BATCH, [*postponed, *self._batches])
         due = [row for row in rows if not self._is_put_off(row, now)]
-        made = await self._outbox.completions(due) if due else []
+        made = await self._outbox.messages(due) if due else []
         # Read past the refused rows to the end of the outbox, then from its beginning again.
         self._after = _read_to(rows, due[: len(made)], due) if self._rows else 0
         if not due:
             return
         self.counters.batches += 1
-        by_topic: dict[str, list[PreparedRow]] = {}
+        by_topic: dict[str, list[tuple[Row, PreparedMessage]]] = {}
         for row, one in zip(due, made, strict=False):
             by_topic.setdefault(row.topic, []).append((row, one))
         for topic, pairs in by_topic.items():
-            batch = TopicBatch(self._publish, self._rows.get(topic, {}))
+            batch: TopicBatch[Row] = TopicBatch(self._publish, self._rows.get(topic, {}))
             self._batches[topic] = (batch, asyncio.create_task(batch.run(pairs)))
 
-    def _is_put_off(self, row: OutgoingRow, now: float) -> bool:
+    def _is_put_off(self, row: Row, now: float) -> bool:
         hold = self._rows.get(row.topic, {}).get(row.record_key)
         return hold is not None and hold.until > now
 
-    def _settle(self, topic: str, batch: TopicBatch) -> None:
+    def _settle(self, topic: str, batch: TopicBatch[Row]) -> None:
         counters = self.counters
         counters.published += len(batch.published)
         counters.vanished += len(batch.vanished)
@@ -152,7 +147,7 @@ class Relay:
         for row in (*batch.published, *batch.vanished):
             rows.pop(row.record_key, None)
         for row in batch.vanished:
-            log.error("relay.vanished", topic=topic, key=row.record_key, type=row.event_type)
+            log.error("relay.vanished", topic=topic, key=row.record_key, row=row.outbox_id)
         for row, error in batch.refused:
             hold = rows.setdefault(row.record_key, _Postponement())
             self._put_off(hold, ROW_CAP)
@@ -162,23 +157,23 @@ class Relay:
             self._rows[topic] = rows
         self._judge(topic, batch)
         counters.held_topics = len(self._topics)
-        counters.refused = sum(len(held) for held in self._rows.values())
+        counters.refused = sum(len(rows) for rows in self._rows.values())
 
-    def _judge(self, topic: str, batch: TopicBatch) -> None:
+    def _judge(self, topic: str, batch: TopicBatch[Row]) -> None:
         if batch.trouble is not None:
             hold = self._topics.setdefault(topic, _Postponement())
             self._put_off(hold, TOPIC_CAP)
             about = {"topic": topic, "attempts": hold.attempts}
             log.warning("relay.topic_held", error=repr(batch.trouble), **about)
         elif self._topics.pop(topic, None) is not None:
-            log.info("relay.topic_goes_on", topic=topic)
+            log.info("relay.topic_resumed", topic=topic)
 
     def _put_off(self, hold: _Postponement, cap: float) -> None:
         hold.until = self._monotonic() + backoff(hold.attempts, base=0.5, cap=cap, jitter=1.0)
         hold.attempts += 1
 
 
-def _read_to(rows: list[OutgoingRow], taken: list[OutgoingRow], due: list[OutgoingRow]) -> int:
+def _read_to(rows: list[Row], taken: list[Row], due: list[Row]) -> int:
     """Return the row after which to continue; 0 at the end of the outbox."""
     if len(taken) < len(due):
         return taken[-1].outbox_id

@@ -28,18 +28,15 @@ class BacklogMonitor:
         return len(found)
 
     async def _crowded(self) -> list[NewWarning]:
-        rows = {
-            (row.pool_no, row.tenant): row
-            for row in await stats.backlogs(self._pool, MAX_COUNTED_JOBS)
-        }
+        backlogs = await stats.backlogs(self._pool, MAX_COUNTED_JOBS)
+        rows = {(row.pool_no, row.tenant): row for row in backlogs}
         self._backlogs = {key: self._backlogs.get(key) or BacklogTrend() for key in rows}
         found: list[NewWarning] = []
         for key, row in rows.items():
             is_large, grown = self._backlogs[key].observe(row.jobs)
             if is_large:
-                message = (
-                    f"{_many(row.jobs)} jobs wait in pool {row.code}, more than {LARGE_BACKLOG}"
-                )
+                many = f"at least {row.jobs}" if row.jobs >= MAX_COUNTED_JOBS else str(row.jobs)
+                message = f"{many} jobs wait in pool {row.code}, more than {LARGE_BACKLOG}"
                 found.append(_warning(row, "QUEUE_BACKLOG", message))
             if grown is not None:
                 message = f"{grown} more jobs wait in pool {row.code} than 90 seconds ago"
@@ -47,28 +44,14 @@ class BacklogMonitor:
         return found
 
     async def _blocked(self) -> list[NewWarning]:
-        return [
-            NewWarning(
-                tenant=row.tenant,
-                category="GROUP_BLOCKED",
-                severity=Severity.ERROR,
-                source=row.code,
-                message=f"a failed job holds {row.groups} group(s) of pool {row.code}, among them "
-                f"{row.example[:200]}",
-            )
-            for row in await stats.blocked(self._pool, MAX_FAILED_JOBS)
-        ]
+        found: list[NewWarning] = []
+        for row in await stats.blocked(self._pool, MAX_FAILED_JOBS):
+            held = f"{row.groups} group(s) of pool {row.code}, among them {row.example[:200]}"
+            message = f"a failed job holds {held}"
+            new = NewWarning(row.tenant, "GROUP_BLOCKED", Severity.ERROR, row.code, message)
+            found.append(new)
+        return found
 
 
 def _warning(row: BacklogRow, category: str, message: str) -> NewWarning:
-    return NewWarning(
-        tenant=row.tenant,
-        category=category,
-        severity=Severity.WARNING,
-        source=row.code,
-        message=message,
-    )
-
-
-def _many(jobs: int) -> str:
-    return f"at least {jobs}" if jobs >= MAX_COUNTED_JOBS else str(jobs)
+    return NewWarning(row.tenant, category, Severity.WARNING, row.code, message)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -32,21 +33,15 @@ SLICE = 50_000
 SEEN_AFTER = 8 * 3_600.0
 
 
+@dataclass(eq=False, repr=False)
 class Sweeper:
     """All steps may run twice or not at all; a later round makes up for it."""
 
-    def __init__(
-        self,
-        config: Config,
-        pool: Pool,
-        send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]],
-        now: Callable[[], float],
-    ) -> None:
-        self._config = config
-        self._pool = pool
-        self._send_many = send_many
-        self._now = now
-        self._looked_at = 0  # the last inbox row that was read
+    _config: Config
+    _pool: Pool
+    _send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
+    _now: Callable[[], float]
+    _looked_at: int = 0
 
     async def reoffer(self) -> int:
         """Offer stranded events of the next slice to their waits; return how many were taken."""
@@ -76,11 +71,11 @@ class Sweeper:
     async def forget(self) -> int:
         """Delete data past its retention; return how many rows."""
         pool, retention = self._pool, self._config.retention
-        gone = await _all_of(lambda: inbox.expire(pool, BATCH))
-        gone += await _all_of(lambda: waits.forget_ended(pool, retention, BATCH))
-        gone += await _all_of(lambda: dead_letters.forget(pool, retention, BATCH))
+        gone = await delete_all(lambda: inbox.expire(pool, BATCH))
+        gone += await delete_all(lambda: waits.forget_ended(pool, retention, BATCH))
+        gone += await delete_all(lambda: dead_letters.forget(pool, retention, BATCH))
         audited = self._config.audit_retention
-        gone += await _all_of(lambda: audit_log.forget(pool, audited, BATCH))
+        gone += await delete_all(lambda: audit_log.forget(pool, audited, BATCH))
         await waits.forget_specs(pool, retention)
         await named_topics.forget_topics(pool, retention)
         longest = max(days_kept(self._config.early_ttl, retention).values())
@@ -91,15 +86,15 @@ class Sweeper:
         """Delete ended jobs of each tenant by id, because job ids are ordered by time."""
         pool, before, gone = self._pool, self._now() - self._config.retention, 0
         for tenant in (await keys.tenants(pool)).values():
-            gone += await _all_of(partial(jobs.forget, pool, tenant, before, BATCH))
+            gone += await delete_all(partial(jobs.forget, pool, tenant, before, BATCH))
         # An event is deleted once no job refers to it.
-        gone += await _all_of(lambda: events.forget(pool, before, BATCH))
+        gone += await delete_all(lambda: events.forget(pool, before, BATCH))
         await warnings.acknowledge_old(pool, SEEN_AFTER)
         await warnings.forget(pool, self._config.retention)
         return gone
 
 
-async def _all_of(forget_some: Callable[[], Awaitable[int]]) -> int:
+async def delete_all(forget_some: Callable[[], Awaitable[int]]) -> int:
     """Delete in batches until none is left; return how many rows.
 
     Each batch is followed by a pause of the same length, so that deleting old data takes at most

@@ -3,21 +3,31 @@
 Two calls may be under way: while one is committed, the other is decided. A caller that needs an
 order waits for its reply first; there is no order between callers.
 
+This is not `GroupCommit`, which writes one batch at a time from one queue: here each tenant has a
+queue, and several calls are under way.
+
 A call is answered as a whole. Where several tenants send, each call therefore contains messages of
 one tenant only, is short, and tenants take turns; light requests get separate calls.
 """
 
 import asyncio
-import contextlib
 import sys
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from actors.messaging.shard_messages import (
+    RECORD_MESSAGES,
+    ShardMessage,
+    ShardReply,
+    decode_replies,
+    encode_batch,
+)
 from core.shared.errors import OverloadedError, UnavailableError
 from core.shared.tenant_share import SharedLimit
-from core.waits.messages import Offer, Register, Reply, WaitMessage, decode_replies, encode_batch
+from core.waits.messages import Offer, Register
+from services.shared.process import BackgroundTasks, PendingRequest
 
 CallActor: TypeAlias = Callable[[bytes], Awaitable[bytes]]
 
@@ -48,42 +58,30 @@ HANGS_AFTER = 1.0
 MAX_CALLS = 20
 
 
-def weigh(messages: Sequence[WaitMessage]) -> int:
+def weigh(messages: Sequence[ShardMessage]) -> int:
     """Estimate the bytes that messages take in memory."""
     offered = [len(message.payload) for message in messages if isinstance(message, Offer)]
     size = sum(offered) + MESSAGE_BYTES * len(messages)
     if len(offered) < len(messages):
         registered = (message for message in messages if isinstance(message, Register))
         size += sum([len(message.spec) + len(message.asked) for message in registered])
+        size += sum([one.weight for one in messages if isinstance(one, RECORD_MESSAGES)])
     return size
 
 
-class SendRequest:
-    """Messages of one caller to one actor, and the future of their replies.
+class SendRequest(PendingRequest[list[ShardReply]]):
+    """Messages of one caller to one actor.
 
     They count for the tenant of the first message: only internal callers mix tenants.
     """
 
-    __slots__ = ("future", "messages", "tenant", "weight")
+    __slots__ = ("messages", "tenant", "weight")
 
-    def __init__(self, messages: list[WaitMessage]) -> None:
+    def __init__(self, messages: list[ShardMessage]) -> None:
+        super().__init__()
         self.messages = messages
         self.tenant = messages[0].address.tenant
         self.weight = weigh(messages)
-        self.future: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
-
-    def abandon(self) -> None:
-        """Stop waiting, whether the request was answered or not."""
-        if not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()  # mark the exception as retrieved, else asyncio logs it
-
-    def fail(self, error: Exception) -> None:
-        if not self.abandoned:
-            self.future.set_exception(error)
-
-    @property
-    def abandoned(self) -> bool:
-        return self.future.done()
 
 
 class SendQueue:
@@ -142,7 +140,7 @@ class Batcher:
         self._light_requests: Counter[int] = Counter()
         self._queued = SharedLimit(limit, whole_if_alone=True)
         self._bytes = SharedLimit(max_bytes, whole_if_alone=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def put(self, request: SendRequest) -> None:
         """Queue a request.
@@ -164,12 +162,8 @@ class Batcher:
             return
         queue = self._queue
         queue.append(tenant, request)
-        if (
-            not queue.calls
-            or (queue.calls < MAX_CALLS_UNDER_WAY and queue.messages >= MIN_EXTRA_CALL_MESSAGES)
-            or (now - queue.began > HANGS_AFTER and queue.calls < MAX_CALLS)
-        ):
-            self._start(queue)
+        is_worth_a_call = queue.messages >= MIN_EXTRA_CALL_MESSAGES
+        self._start_if_due(queue, now, MAX_CALLS_UNDER_WAY, is_worth_a_call)
 
     def _is_light(self, request: SendRequest) -> bool:
         return (
@@ -184,23 +178,22 @@ class Batcher:
         self._light_requests[request.tenant] += 1
         is_among_first = self._light_requests[request.tenant] <= LIGHT_FIRST
         is_worth_a_call = is_among_first or queue.messages >= MIN_EXTRA_CALL_MESSAGES
+        self._start_if_due(queue, now, LIGHT_CALLS, is_worth_a_call)
+
+    def _start_if_due(
+        self, queue: SendQueue, now: float, max_calls: int, is_worth_a_call: bool
+    ) -> None:
         if (
             not queue.calls
-            or (queue.calls < LIGHT_CALLS and is_worth_a_call)
+            or (queue.calls < max_calls and is_worth_a_call)
             or (now - queue.began > HANGS_AFTER and queue.calls < MAX_CALLS)
         ):
-            self._start(queue)
-
-    def _start(self, queue: SendQueue) -> None:
-        queue.calls += 1
-        queue.began = time.monotonic()
-        task = asyncio.create_task(self._drain(queue))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            queue.calls += 1
+            queue.began = now
+            self._tasks.start(self._drain(queue))
 
     @property
     def max_messages(self) -> int:
-        """Return how many messages one request may contain now."""
         is_contested = self._queued.is_contested(time.monotonic())
         return MESSAGES_BESIDE_OTHERS if is_contested else sys.maxsize
 
@@ -209,11 +202,7 @@ class Batcher:
         return not (self._queued.taken or self._queue.calls or self._light.calls)
 
     async def close(self) -> None:
-        """Stop, and fail the requests that are still queued."""
-        for task in list(self._tasks):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await self._tasks.close()
         for request in (*self._queue, *self._light):
             request.fail(UnavailableError("shutting down"))
 
@@ -255,9 +244,9 @@ class Batcher:
             requests = queue.take(MESSAGES_BESIDE_OTHERS, BYTES_BESIDE_OTHERS)
         else:
             requests = queue.take(BATCH_MESSAGES, BATCH_BYTES)
-        for tenant, (messages, weight) in _loads_of(requests).items():
-            self._queued.release(tenant, messages)
-            self._bytes.release(tenant, weight)
+        for request in requests:
+            self._queued.release(request.tenant, len(request.messages))
+            self._bytes.release(request.tenant, request.weight)
         # An abandoned request was never sent, and no caller waits for it.
         abandoned = [request for request in requests if request.abandoned]
         if not abandoned:
@@ -271,11 +260,3 @@ class Batcher:
             self._light_requests[request.tenant] -= 1
             if not self._light_requests[request.tenant]:
                 del self._light_requests[request.tenant]
-
-
-def _loads_of(requests: list[SendRequest]) -> dict[int, tuple[int, int]]:
-    loads: dict[int, tuple[int, int]] = {}
-    for request in requests:
-        messages, weight = loads.get(request.tenant, (0, 0))
-        loads[request.tenant] = (messages + len(request.messages), weight + request.weight)
-    return loads

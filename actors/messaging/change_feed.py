@@ -59,14 +59,12 @@ class ChangeFeeds:
         return key in self._watchers
 
     def changed(self, key: bytes) -> None:
-        """Report a committed change of this correlation."""
         for name in self._watchers.get(key, ()):
             feed = self._feeds[name]
             feed.changed[key] = None
             feed.ready.set()
 
     def forget_absent(self) -> None:
-        """Drop feeds whose replica has not asked for a long time."""
         horizon = self._monotonic() - ABSENT_AFTER
         for name, feed in list(self._feeds.items()):
             if feed.last_heard < horizon:

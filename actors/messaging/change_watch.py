@@ -12,6 +12,7 @@ from actors.runtime.names import host_actor_name
 from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import TransientError
+from services.shared.process import BackgroundTasks
 
 log = structlog.get_logger("watch")
 
@@ -27,7 +28,6 @@ class ChangeWatch:
         self._event.set()
 
     def wake(self) -> None:
-        """Report that the correlation may have changed."""
         self._event.set()
 
     async def changed(self, timeout: float) -> bool:
@@ -64,11 +64,10 @@ class ChangeWatches:
         self._directory = directory
         self._name = feed
         self._feeds: dict[str, _Feed] = {}
-        self._adding: set[asyncio.Task[None]] = set()
+        self._adding = BackgroundTasks()
 
     @contextlib.asynccontextmanager
     async def watch(self, address: Address) -> AsyncIterator[ChangeWatch]:
-        """Watch a correlation for as long as the context lasts."""
         key = address.key
         target = host_actor_name(key, self._config)
         feed = self._feeds.setdefault(target, _Feed())
@@ -107,9 +106,7 @@ class ChangeWatches:
         if feed.task is None or feed.task.done():
             feed.task = asyncio.create_task(self._listen(target, feed))
         else:
-            task = asyncio.create_task(self._add(target, feed))
-            self._adding.add(task)
-            task.add_done_callback(self._adding.discard)
+            self._adding.start(self._add(target, feed))
 
     async def _add(self, target: str, feed: _Feed) -> None:
         """Make a short call beside the long one; the actor then wakes the long one."""

@@ -4,17 +4,17 @@ Trying again is safe because each message carries the id it is deduplicated by.
 """
 
 import asyncio
-import random
 import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, overload
 
 import ray
 import structlog
 from ray.exceptions import RayActorError, RayError
 
 from actors.messaging.batcher import MAX_REQUEST_BYTES, Batcher, CallActor, SendRequest, weigh
+from actors.messaging.shard_messages import ShardMessage, ShardReply, mark_resent
 from actors.messaging.shard_socket import (
     BatchConnection,
     BatchFailedError,
@@ -23,11 +23,13 @@ from actors.messaging.shard_socket import (
 )
 from actors.runtime.directory import Directory
 from actors.runtime.names import host_actor_name
+from core.records.messages import RecordMessage, RecordReply
 from core.shared.address import shard_of
-from core.shared.backoff import backoff
 from core.shared.config import Config, Placement
 from core.shared.errors import OverloadedError, UnavailableError
 from core.waits.messages import RefusalKind, RefusedReply, Reply, WaitMessage
+from services.shared.process import BackgroundTasks
+from services.shared.retry import retrying
 
 log = structlog.get_logger("shard_client")
 
@@ -36,6 +38,7 @@ MAX_BATCHERS = 256
 # this many seconds the socket is tried again in the background.
 RAY_FOR = 60.0
 _MAX_CONNECTIONS = 256
+_ACTOR_AWAY = (RayActorError, ConnectionLostError, ValueError, TimeoutError)
 
 Handle = Any
 FindActor = Callable[[str], Awaitable[Handle]]
@@ -57,12 +60,18 @@ class ShardClient:
         self._batchers: dict[int | bytes, Batcher] = {}
 
     @classmethod
-    def open(cls, config: Config, directory: Directory) -> "ShardClient":
-        """Create a client that finds actors in a directory and keeps connections to them."""
+    def open(cls, config: Config, directory: Directory | None = None) -> "ShardClient":
+        directory = directory or Directory(config)
         connections = ShardConnections(directory.handle, directory.forget)
         return cls(config, connections.handle_batch, connections.close)
 
-    async def send(self, message: WaitMessage) -> Reply:
+    @overload
+    async def send(self, message: WaitMessage) -> Reply: ...
+
+    @overload
+    async def send(self, message: RecordMessage) -> RecordReply | RefusedReply: ...
+
+    async def send(self, message: ShardMessage) -> ShardReply:
         """Send one message; a reply means that it is committed.
 
         Raises:
@@ -71,14 +80,7 @@ class ShardClient:
         """
         request = SendRequest([message])
         self._batcher(message.address.key).put(request)
-        # asyncio.timeout would cost as much as the rest of this method.
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._config.request_timeout, lambda: request.fail(_late()))
-        try:
-            reply = (await request.future)[0]
-        finally:
-            timer.cancel()
-            request.abandon()
+        (reply,) = await request.result(self._config.request_timeout, _late)
         if isinstance(reply, RefusedReply):
             if reply.kind is RefusalKind.OVERLOADED:
                 raise OverloadedError(reply.detail)
@@ -86,7 +88,15 @@ class ShardClient:
                 raise UnavailableError(reply.detail)
         return reply
 
-    async def send_many(self, messages: list[WaitMessage]) -> list[Reply]:
+    @overload
+    async def send_many(self, messages: list[WaitMessage]) -> list[Reply]: ...
+
+    @overload
+    async def send_many(
+        self, messages: list[RecordMessage]
+    ) -> list[RecordReply | RefusedReply]: ...
+
+    async def send_many(self, messages: Sequence[ShardMessage]) -> Sequence[ShardReply]:
         """Send many messages; return the replies in the same order, including refusals.
 
         Raises:
@@ -95,7 +105,7 @@ class ShardClient:
         groups: dict[int | bytes, list[int]] = {}
         for index, message in enumerate(messages):
             groups.setdefault(self._host_of(message.address.key), []).append(index)
-        replies: list[Reply] = [_FULL] * len(messages)
+        replies: list[ShardReply] = [_FULL] * len(messages)
         requests: list[tuple[SendRequest, list[int]]] = []
         for group in groups.values():
             batcher = self._batcher(messages[group[0]].address.key)
@@ -117,7 +127,7 @@ class ShardClient:
             await batcher.close()
         self._close()
 
-    async def _answers(self, requests: list[SendRequest]) -> list[list[Reply]]:
+    async def _answers(self, requests: list[SendRequest]) -> list[list[ShardReply]]:
         try:
             async with asyncio.timeout(self._config.request_timeout):
                 return [await request.future for request in requests]
@@ -144,19 +154,21 @@ class ShardClient:
     def _call_to(self, actor: str) -> CallActor:
         async def call(batch: bytes) -> bytes:
             deadline = time.monotonic() + self._config.request_timeout
-            attempt = 0
-            while True:
-                try:
-                    return await self._deliver(actor, batch)
-                except (RayActorError, ConnectionLostError, ValueError, TimeoutError) as error:
-                    pause = backoff(attempt, base=0.05, cap=1.0, jitter=random.random())  # noqa: S311
-                    if time.monotonic() + pause > deadline:
-                        raise UnavailableError(f"{actor} is away", 2) from error
-                    log.warning("shard_client.actor_away", actor=actor, attempt=attempt)
-                    attempt += 1
-                    await asyncio.sleep(pause)
-                except (RayError, BatchFailedError) as error:
-                    raise UnavailableError(f"{actor} failed", 2) from error
+
+            def give_up_in_time(error: Exception, pause: float) -> None:
+                nonlocal batch
+                batch = mark_resent(batch)
+                if time.monotonic() + pause > deadline:
+                    raise UnavailableError(f"{actor} is away", 2) from error
+                log.warning("shard_client.actor_away", actor=actor, pause=pause)
+
+            async def deliver() -> bytes:
+                return await self._deliver(actor, batch)
+
+            try:
+                return await retrying(deliver, errors=_ACTOR_AWAY, failed=give_up_in_time)
+            except (RayError, BatchFailedError) as error:
+                raise UnavailableError(f"{actor} failed", 2) from error
 
         return call
 
@@ -169,7 +181,7 @@ class ShardConnections:
         self._forget = forget
         self._connections: dict[str, BatchConnection] = {}
         self._opening: dict[str, asyncio.Task[BatchConnection | None]] = {}
-        self._polling: set[asyncio.Task[None]] = set()
+        self._polling = BackgroundTasks()
         self._by_ray_until: dict[str, float] = {}
         self._refused: set[str] = set()
         self._closed = False
@@ -192,7 +204,8 @@ class ShardConnections:
 
     def close(self) -> None:
         self._closed = True
-        for task in (*self._opening.values(), *self._polling):
+        self._polling.cancel()
+        for task in self._opening.values():
             task.cancel()
         for connection in self._connections.values():
             connection.close()
@@ -239,9 +252,7 @@ class ShardConnections:
         self._refused.discard(name)
         self._by_ray_until.pop(name, None)
         self._connections[name] = connection
-        polling = asyncio.create_task(self._poll(name, handle, endpoint, connection))
-        self._polling.add(polling)
-        polling.add_done_callback(self._polling.discard)
+        self._polling.start(self._poll(name, handle, endpoint, connection))
         return connection
 
     async def _ask_endpoint(self, name: str, handle: Handle) -> Endpoint | None:
@@ -289,7 +300,7 @@ class ShardConnections:
 
 
 def _split_by_size(
-    messages: list[WaitMessage], indices: list[int], max_messages: int = sys.maxsize
+    messages: Sequence[ShardMessage], indices: list[int], max_messages: int = sys.maxsize
 ) -> list[list[int]]:
     """Split indices of messages into portions that are neither too heavy nor too many."""
     chosen = [messages[index] for index in indices]

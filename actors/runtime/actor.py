@@ -7,14 +7,21 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import structlog
 
 from core.shared.config import Config
-from services.shared.process import freeze_gc, new_turn_id, repeat, sync_until_done
+from services.shared.process import (
+    SYNC_INTERVAL,
+    freeze_gc,
+    new_turn_id,
+    repeat,
+    run,
+    sync_until_done,
+)
 from services.shared.progress import WorkProgress
-from services.shared.retry import retry_while_away
+from services.shared.retry import Pauses, log_outage, retrying
 from storage.encryption import cipher
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions, open_pool
@@ -22,7 +29,9 @@ from telemetry.logging import configure_logging
 
 log = structlog.get_logger("process")
 
-SYNC_INTERVAL = 5.0
+T = TypeVar("T")
+
+_PAUSES = Pauses(cap=0.2)
 
 
 class ActorEnvironment:
@@ -36,10 +45,11 @@ class ActorEnvironment:
         self.new_turn_id = new_turn_id
 
 
-class Actor:
+class Actor(Generic[T]):
     """Starts with its first call, because Ray runs constructors without an event loop.
 
-    If the start or a loop fails, the process ends and Ray restarts it.
+    `T` is what the actor hosts: the logic without Ray. If the start or a loop fails, the process
+    ends and Ray restarts it.
     """
 
     kind: ClassVar[str] = ""
@@ -55,15 +65,18 @@ class Actor:
         self._started_at = time.time()
         self._tasks: list[asyncio.Task[None]] = []
         self._measures: dict[str, Callable[[], float]] = {}
-        self._starting: asyncio.Task[Any] | None = None
+        self._starting: asyncio.Task[T] | None = None
+        # Set once the start is done.
+        self._hosted: T | None = None
 
     async def report(self) -> dict[str, Any]:
         """Describe this actor and its work; the first report starts it."""
         self._begin()
         return self._describe()
 
-    async def _start(self) -> Any:
-        """Open connections and start loops; subclasses return what `_started` hands out."""
+    async def _start(self) -> T:
+        """Open connections, start loops and return what this actor hosts."""
+        raise NotImplementedError
 
     def _stats(self) -> dict[str, Any]:
         return {}
@@ -79,11 +92,10 @@ class Actor:
             "stats": self._stats(),
         }
 
-    async def _started(self) -> Any:
-        """Wait for the start; return what `_start` returned."""
+    async def _started(self) -> T:
         return await asyncio.shield(self._begin())
 
-    def _begin(self) -> "asyncio.Task[Any]":
+    def _begin(self) -> asyncio.Task[T]:
         if self._starting is None:
             progress = WorkProgress(self._environment.monotonic)
             progress.waits()
@@ -93,20 +105,26 @@ class Actor:
             self._starting.add_done_callback(lambda _: progress.done())
         return self._starting
 
-    async def _start_and_freeze(self) -> Any:
-        result = await self._start()
+    async def _start_and_freeze(self) -> T:
+        self._hosted = await self._start()
         freeze_gc()
-        return result
+        return self._hosted
 
     async def _open_database(
-        self, options: PoolOptions, sync_interval: float = SYNC_INTERVAL
+        self, max_size: int, sync_interval: float = SYNC_INTERVAL, *, plan_each_time: bool = False
     ) -> Pool:
         """Open a pool and follow the database's clock, which must be known before any decision."""
         clock = self._environment.clock
-        pool = await open_pool(options, clock.measure)
-        await sync_until_done(clock, pool)
-        self._every(sync_interval, partial(clock.sync, pool))
-        return pool
+        options = PoolOptions(
+            dsn=self._config.dsn,
+            name=self._name,
+            max_size=max_size,
+            plan_each_time=plan_each_time,
+        )
+        self._database = await open_pool(options, clock.measure)
+        await sync_until_done(clock, self._database)
+        self._every(sync_interval, partial(clock.sync, self._database))
+        return self._database
 
     def _measure(self, work: str, stalled_seconds: Callable[[], float]) -> None:
         """Include in the report for how long this work has made no progress."""
@@ -118,9 +136,7 @@ class Actor:
         task.add_done_callback(self._end_process)
         self._tasks.append(task)
 
-    def _every(
-        self, seconds: float, work: Callable[[], Awaitable[object]], name: str | None = None
-    ) -> None:
+    def _every(self, seconds: float, work: Callable[[], object], name: str | None = None) -> None:
         """Run `work` at intervals; a failed round is logged and the next one runs.
 
         With a name, the report says for how long no round has succeeded.
@@ -132,14 +148,14 @@ class Actor:
 
         async def measured() -> None:
             progress.waits()
-            await work()
+            await run(work)
             progress.done()
 
         self._measure(name, lambda: progress.stalled_seconds)
         self._spawn(repeat(self._name, seconds, measured))
 
-    async def _retry_while_away(self, work: Callable[[], Awaitable[object]]) -> None:
-        await retry_while_away(work, self._name)
+    async def _retrying(self, work: Callable[[], Awaitable[object]]) -> None:
+        await retrying(work, failed=partial(log_outage, who=self._name), pauses=_PAUSES)
 
     async def _close(self) -> None:
         """Cancel all loops; only tests need it, because the process of an actor just ends."""

@@ -4,25 +4,17 @@ Get-or-create is one atomic call, so any process may bring back a missing actor.
 """
 
 import asyncio
+import math
 import time
 from importlib import import_module
 from typing import Any
 
 import ray
 
-from actors.runtime.names import (
-    CALLS,
-    DEDICATED,
-    DISPATCH,
-    INGEST,
-    MAINTENANCE,
-    RELAY,
-    SHARD,
-    SUPERVISOR,
-    TIMER,
-)
+from actors.runtime import names
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
+from services.shared.cache import Cache
 
 Handle = Any  # Ray's handles have no static type
 
@@ -30,15 +22,15 @@ ANSWER_WITHIN = 5.0
 
 # Classes by name prefix; imported when first needed, because actors import this module.
 _CLASSES = {
-    SHARD: "actors.waits.shard_actor:ShardActor",
-    DEDICATED: "actors.waits.shard_actor:ShardActor",
-    TIMER: "actors.timers.timer_actor:TimerActor",
-    MAINTENANCE: "actors.maintenance.maintenance_actor:MaintenanceActor",
-    INGEST: "actors.kafka.ingest_actor:KafkaIngestActor",
-    RELAY: "actors.kafka.relay_actor:RelayActor",
-    CALLS: "actors.gathers.call_pool_actor:PoolActor",
-    DISPATCH: "actors.dispatch.pool_actor:DispatchActor",
-    SUPERVISOR: "actors.runtime.supervisor:SupervisorActor",
+    names.SHARD: "actors.waits.shard_actor:ShardActor",
+    names.DEDICATED: "actors.waits.shard_actor:ShardActor",
+    names.TIMER: "actors.timers.timer_actor:TimerActor",
+    names.MAINTENANCE: "actors.maintenance.maintenance_actor:MaintenanceActor",
+    names.INGEST: "actors.kafka.ingest_actor:KafkaIngestActor",
+    names.RELAY: "actors.kafka.relay_actor:RelayActor",
+    names.CALLS: "actors.gathers.call_pool_actor:PoolActor",
+    names.DISPATCH: "actors.dispatch.pool_actor:DispatchActor",
+    names.SUPERVISOR: "actors.runtime.supervisor:SupervisorActor",
 }
 
 
@@ -48,7 +40,6 @@ def ensure(name: str, config: Config) -> Handle:
 
 
 def find(name: str, namespace: str) -> Handle | None:
-    """Return the actor of this name, or None."""
     try:
         return ray.get_actor(name, namespace=namespace)
     except ValueError:
@@ -56,7 +47,6 @@ def find(name: str, namespace: str) -> Handle | None:
 
 
 def list_actor_names(namespace: str) -> list[str]:
-    """List the names of all actors in a namespace."""
     rows = ray.util.list_named_actors(all_namespaces=True)
     return sorted(row["name"] for row in rows if row["namespace"] == namespace)
 
@@ -87,51 +77,41 @@ class Directory:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._handles: dict[str, Handle] = {}
-        self._looking: dict[str, asyncio.Task[Handle]] = {}
+        self._handles: Cache[str, Handle] = Cache(
+            self._look_up, ttl=lambda _: math.inf, monotonic=time.monotonic
+        )
         self._dedicated_seen = (0.0, 0)
 
     async def handle(self, name: str) -> Handle:
         """Return the actor of this name; concurrent callers share one look-up."""
-        found = self._handles.get(name)
-        if found is not None:
-            return found
-        task = self._looking.get(name)
-        if task is None:
-            task = asyncio.create_task(self._look_up(name))
-            self._looking[name] = task
-            task.add_done_callback(lambda _: self._looking.pop(name, None))
-        return await asyncio.shield(task)
+        return await self._handles.get(name)
 
-    async def report(self, name: str) -> dict[str, Any]:
-        """Return the report of an actor.
+    async def call(self, name: str, method: str, *args: Any, seconds: float = ANSWER_WITHIN) -> Any:
+        """Call a method of an actor.
 
         Raises:
-            UnavailableError: The actor does not answer.
+            UnavailableError: The actor does not answer within `seconds`.
         """
-        handle = await self.handle(name)
         try:
-            told: dict[str, Any] = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
-        except (ray.exceptions.RayError, TimeoutError) as error:
+            async with asyncio.timeout(seconds):
+                handle = await self.handle(name)
+                return await getattr(handle, method).remote(*args)
+        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
             self.forget(name)
             raise UnavailableError(f"{name} does not answer") from error
-        return told
 
     def forget(self, name: str) -> None:
         """Drop a handle that did not work, so that it is looked up again."""
-        self._handles.pop(name, None)
+        self._handles.forget(name)
 
     async def _look_up(self, name: str) -> Handle:
-        loop = asyncio.get_running_loop()
-        handle = await loop.run_in_executor(None, self._find_or_make, name)
-        self._handles[name] = handle
-        return handle
+        return await asyncio.get_running_loop().run_in_executor(None, self._find_or_make, name)
 
     def _find_or_make(self, name: str) -> Handle:
         handle = find(name, self._config.namespace)
         if handle is not None:
             return handle
-        if name.startswith(DEDICATED):
+        if name.startswith(names.DEDICATED):
             self._check_dedicated_limit()
         return ensure(name, self._config)
 
@@ -140,7 +120,8 @@ class Directory:
         checked_at, count = self._dedicated_seen
         if time.monotonic() - checked_at > 1.0:
             count = sum(
-                name.startswith(DEDICATED) for name in list_actor_names(self._config.namespace)
+                name.startswith(names.DEDICATED)
+                for name in list_actor_names(self._config.namespace)
             )
         self._dedicated_seen = (time.monotonic(), count + 1)
         if count >= self._config.dedicated_limit:

@@ -50,7 +50,6 @@ def call_pool_name(tenant: int, resource: str, config: Config) -> str:
 
 
 def host_actor_name(key: bytes, config: Config) -> str:
-    """Return the name of the actor that hosts this correlation, by placement."""
     if config.placement is Placement.DEDICATED:
         return f"{DEDICATED}{key.hex()}"
     return shard_name(shard_of(key, config.shards))

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import ray
 import structlog
 
 from actors.runtime.actor import Actor
-from actors.runtime.directory import Directory, find, list_actor_names
+from actors.runtime.directory import ANSWER_WITHIN, Directory, find, list_actor_names
 from actors.runtime.names import (
     DEDICATED,
     DISPATCH,
@@ -20,23 +21,56 @@ from actors.runtime.names import (
     dispatch_pool_name,
     expected_actors,
 )
-from actors.runtime.stall_monitor import StallWatch
+from core.dispatch.job import ANCHOR
 from core.shared.config import Config
+from core.shared.errors import UnavailableError
+from core.shared.stalls import stall_of
+from services.shared.process import BackgroundTasks
+from services.shared.retry import skip_during_outage
 from storage.dispatch import pools
 from storage.operations import warnings
-from storage.operations.warnings import NewWarning
-from storage.postgres.error_class import SERVER_ERRORS
+from storage.operations.warnings import NewWarning, Severity
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 
 log = structlog.get_logger("supervisor")
 
 CHECK_EVERY = 1.0
-ANSWER_WITHIN = 5.0
 # Restarting a process that is only slow makes things worse, so it must miss this many checks.
 SILENT_CHECKS = 6
 
 
-class SupervisorActor(Actor):
+class StallWatch:
+    """Remembers stalled actors, so that each stall and its end are reported once."""
+
+    def __init__(self, warn: Callable[[NewWarning], Awaitable[object]]) -> None:
+        self._warn = warn
+        self._stalled: set[str] = set()
+        self._tasks = BackgroundTasks()
+
+    def check(self, reports: Iterable[Mapping[str, Any]]) -> None:
+        stalls = {str(report["name"]): stall_of(report) for report in reports}
+        for name, stall in stalls.items():
+            if stall is not None and name not in self._stalled:
+                log.error("supervisor.actor_stalled", actor=name, stall=stall)
+                self._warn_of(name, stall)
+            elif stall is None and name in self._stalled:
+                log.info("supervisor.actor_recovered", actor=name)
+        self._stalled = {name for name, stall in stalls.items() if stall is not None}
+
+    def _warn_of(self, name: str, stall: str) -> None:
+        """Write the warning in a task, because Postgres may be what stalls the actor."""
+        message = f"{name} makes no progress: {stall}"
+        warning = NewWarning(ANCHOR, "STALLED", Severity.CRITICAL, name, message)
+        self._tasks.start(self._write(warning))
+
+    async def _write(self, warning: NewWarning) -> None:
+        try:
+            await self._warn(warning)
+        except Exception as error:  # the stall is also in the log and in health
+            log.warning("supervisor.warning_lost", error=type(error).__name__)
+
+
+class SupervisorActor(Actor[None]):
     """Owns the list of actors; a restart loses no state."""
 
     kind = "supervisor"
@@ -49,8 +83,8 @@ class SupervisorActor(Actor):
         self._restarts: dict[str, int] = {}
         self._pids: dict[str, int] = {}
         self._checked = asyncio.Event()
-        self._guests: list[str] = []
-        self._database: Pool | None = None
+        self._dedicated: list[str] = []
+        self._reading: Pool | None = None
         # None until Postgres was read: until then no dispatch pool counts as surplus.
         self._dispatch: list[str] | None = None
         self._stalls = StallWatch(self._warn)
@@ -63,7 +97,7 @@ class SupervisorActor(Actor):
         """
         if config != self._config:
             log.info("supervisor.config_changed")
-            await asyncio.to_thread(self._dismiss, [*self._expected(), MAINTENANCE])
+            await asyncio.to_thread(self._kill, [*self._expected(), MAINTENANCE])
             return False
         self._begin()
         while not all(self._is_up(name) for name in self._expected()):
@@ -78,7 +112,7 @@ class SupervisorActor(Actor):
         if MAINTENANCE in self._silent:  # it has been checked at least once
             names.append(MAINTENANCE)
         own = {**self._describe(), "alive": True}
-        rows = [self._row(name) for name in [*names, *self._guests]]
+        rows = [self._row(name) for name in [*names, *self._dedicated]]
         return {"placement": self._config.placement.value, "actors": [own, *rows]}
 
     async def _start(self) -> None:
@@ -99,22 +133,19 @@ class SupervisorActor(Actor):
         }
 
     async def _warn(self, warning: NewWarning) -> None:
-        if self._database is not None:
+        if self._reading is not None:
             async with asyncio.timeout(ANSWER_WITHIN):
-                await warnings.warn(self._database, warning)
+                await warnings.warn(self._reading, warning)
 
     async def _count_pools(self) -> None:
         """Read which dispatch pools exist; keep the known ones while Postgres is away."""
-        if self._database is None:
+        if self._reading is None:
             options = PoolOptions(dsn=self._config.dsn, name=self._name, max_size=1)
-            self._database = await open_pool(options)
-        try:
+            self._reading = await open_pool(options)
+        with skip_during_outage(self._name):
             async with asyncio.timeout(ANSWER_WITHIN):
-                rows = await pools.all_open(self._database)
-        except SERVER_ERRORS as error:
-            log.warning("supervisor.database_away", error=type(error).__name__)
-            return
-        self._dispatch = [dispatch_pool_name(row.pool_no) for row in rows]
+                rows = await pools.all_open(self._reading)
+            self._dispatch = [dispatch_pool_name(row.pool_no) for row in rows]
 
     async def _check(self) -> None:
         await self._count_pools()
@@ -130,17 +161,17 @@ class SupervisorActor(Actor):
         if self._dispatch is None:
             surplus = [name for name in surplus if not name.startswith(DISPATCH)]
         # Shards above the configured number only slow the others down.
-        await asyncio.to_thread(self._dismiss, surplus)
-        await self._visit([name for name in names if name.startswith(DEDICATED)])
+        await asyncio.to_thread(self._kill, surplus)
+        await self._check_dedicated([name for name in names if name.startswith(DEDICATED)])
 
-    async def _visit(self, guests: list[str]) -> None:
+    async def _check_dedicated(self, names: list[str]) -> None:
         """Check dedicated actors without starting or stopping them."""
-        for name in set(self._guests) - set(guests):
+        for name in set(self._dedicated) - set(names):
             self._reports.pop(name, None)
-        self._guests = guests
-        await asyncio.gather(*(self._look(name) for name in guests))
+        self._dedicated = names
+        await asyncio.gather(*(self._read_report(name) for name in names))
 
-    async def _look(self, name: str) -> None:
+    async def _read_report(self, name: str) -> None:
         with contextlib.suppress(ray.exceptions.RayError, TimeoutError):
             handle = await asyncio.to_thread(find, name, self._config.namespace)
             if handle is not None:
@@ -149,12 +180,10 @@ class SupervisorActor(Actor):
 
     async def _check_one(self, name: str) -> None:
         try:
-            handle = await self._directory.handle(name)
-            report = await asyncio.wait_for(handle.report.remote(), ANSWER_WITHIN)
-        except (ray.exceptions.RayError, TimeoutError, ValueError) as error:
-            self._directory.forget(name)
+            report = await self._directory.call(name, "report")
+        except UnavailableError as error:
             self._silent[name] = self._silent.get(name, 0) + 1
-            log.warning("supervisor.no_answer", actor=name, error=type(error).__name__)
+            log.warning("supervisor.no_answer", actor=name, error=type(error.__cause__).__name__)
             if self._silent[name] >= SILENT_CHECKS:
                 await asyncio.to_thread(self._restart, name)
             return
@@ -171,7 +200,7 @@ class SupervisorActor(Actor):
             ray.kill(handle, no_restart=False)
         self._silent[name] = 1
 
-    def _dismiss(self, names: list[str]) -> None:
+    def _kill(self, names: list[str]) -> None:
         for name in names:
             handle = find(name, self._config.namespace)
             if handle is not None:

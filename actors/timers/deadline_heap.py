@@ -37,7 +37,6 @@ class DeadlineHeap:
         return taken
 
     def earliest(self) -> float | None:
-        """Return the next deadline, or None."""
         while self._heap:
             due_at, key = self._heap[0]
             known = self._due.get(key)

@@ -5,8 +5,9 @@ reads everything again since the watermark, the time up to which all deadlines w
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -15,7 +16,7 @@ from core.shared.address import Address
 from core.shared.config import Config
 from core.shared.errors import TransientError
 from core.waits.messages import Expire, RefusalKind, RefusedReply, Reply, WaitMessage
-from storage.waits.deadlines import DueWait
+from storage.waits.deadlines import DeadlineStore
 
 log = structlog.get_logger("timer")
 
@@ -31,47 +32,25 @@ PUT_BACK = 3_600.0
 REFUSED_PAUSE = 5.0
 
 
-class Deadlines(Protocol):
-    """The deadlines and the watermark in Postgres."""
-
-    def due_between(self, after: float, until: float) -> AsyncIterator[list[DueWait]]:
-        """Yield pages of waiting correlations with a deadline in (after, until], soonest first."""
-        ...
-
-    async def read_watermark(self) -> float | None:
-        """Return the time up to which all deadlines were answered."""
-        ...
-
-    async def write_watermark(self, swept_until: float) -> None:
-        """Store the watermark, which may also move back."""
-        ...
-
-
+@dataclass(eq=False, repr=False)
 class Timer:
     """Fires each deadline once it has passed on the database's clock."""
 
-    def __init__(
-        self,
-        config: Config,
-        deadlines: Deadlines,
-        send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]],
-        now: Callable[[], float],
-        new_turn_id: Callable[[], str],
-    ) -> None:
-        self._config = config
-        self._deadlines = deadlines
-        self._send_many = send_many
-        self._now = now
-        self._new_turn_id = new_turn_id
-        self._heap = DeadlineHeap()
-        self._firing: dict[bytes, float] = {}
-        # The start time of each task, the oldest first.
-        self._tasks: dict[asyncio.Task[None], float] = {}
-        self._read_until = 0.0
-        self._counts = {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
+    _config: Config
+    _deadlines: DeadlineStore
+    _send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
+    _now: Callable[[], float]
+    _new_turn_id: Callable[[], str]
+    _heap: DeadlineHeap = field(default_factory=DeadlineHeap)
+    _firing: dict[bytes, float] = field(default_factory=dict)
+    # The start time of each task, the oldest first.
+    _tasks: dict[asyncio.Task[None], float] = field(default_factory=dict)
+    _read_until: float = 0.0
+    _counts: dict[str, float] = field(
+        default_factory=lambda: {"fired": 0, "retried": 0, "skew_sum": 0.0, "skew_max": 0.0}
+    )
 
     def arm(self, due: list[tuple[Address, float]]) -> None:
-        """Add deadlines that a shard has just committed."""
         for address, due_at in due:
             self._put(address, due_at)
 
@@ -90,7 +69,6 @@ class Timer:
         await self._read(0.0 if mark is None else self._since(mark))
 
     async def read_ahead(self) -> None:
-        """Read the next deadlines up to the horizon."""
         await self._read(self._read_until)
 
     async def sweep(self) -> None:
@@ -121,7 +99,6 @@ class Timer:
             self.tick()
 
     async def settled(self) -> None:
-        """Wait until all fired deadlines are answered."""
         while self._tasks:
             await asyncio.gather(*self._tasks)
 
@@ -149,12 +126,10 @@ class Timer:
         ]
         try:
             replies = await self._send_many(messages)
-        except TransientError as error:
-            log.warning("timer.fire_failed", error=str(error), waits=len(due))
-            replies = [_AGAIN] * len(due)
-        except Exception:
+        except Exception as error:
             # On any error, fire again: a deadline that stays under way would never fire.
-            log.exception("timer.fire_crashed", waits=len(due))
+            bug = None if isinstance(error, TransientError) else error
+            log.warning("timer.fire_failed", error=repr(error), waits=len(due), exc_info=bug)
             replies = [_AGAIN] * len(due)
         for (address, due_at), reply in zip(due, replies, strict=True):
             self._firing.pop(address.key, None)

@@ -8,7 +8,7 @@ import msgspec
 from core.waits.inbox import UNREGISTERED, UnregisteredAddress
 from core.waits.limits import WaitLimits
 from core.waits.messages import Reason, WaitMessage
-from core.waits.passivation import PassivationDecision, decide_passivation
+from core.waits.passivation import should_passivate
 from core.waits.state import Decision, ParkedEvent, Wait
 from core.waits.transitions import apply
 from storage.waits.waits import LoadedWait
@@ -34,7 +34,6 @@ class Activation(msgspec.Struct, gc=False):
 
     @classmethod
     def of(cls, key: bytes, loaded: LoadedWait, now: float) -> "Activation":
-        """Create an activation from what Postgres contains."""
         return cls(key, loaded.wait, loaded.sizes, loaded.refused, loaded.elsewhere, now)
 
     @classmethod
@@ -53,12 +52,10 @@ class Activation(msgspec.Struct, gc=False):
         return self.wait is not None and self.wait.spec.lost != b""
 
     def add_early(self, events: Iterable[ParkedEvent]) -> None:
-        """Add early events that were read from Postgres."""
         self.early = {event.event_id: event for event in events} | self.early
         self.sizes = {name: len(event.payload) for name, event in self.early.items()}
 
     def apply(self, message: WaitMessage, now: float, limits: WaitLimits) -> Decision:
-        """Decide one message and keep the new state."""
         wait = self.wait
         if wait is not None and not wait.spec.lost:
             decision = apply(wait, message, now, UNREGISTERED, limits)
@@ -114,7 +111,6 @@ class ActivationCache:
         return len(self._by_key)
 
     def get(self, key: bytes, now: float) -> Activation | None:
-        """Return an activation and mark it as used now."""
         found = self._by_key.get(key)
         if found is not None:
             found.last_used = now
@@ -130,7 +126,6 @@ class ActivationCache:
             self.update_weight(activation)
 
     def update_weight(self, activation: Activation) -> None:
-        """Count the memory of an activation once it has a wait."""
         wait = activation.wait
         if wait is None or activation.weight:
             return
@@ -192,14 +187,14 @@ class ActivationCache:
             crowded = excess > 0 or excess_bytes > 0
             if idle < self._idle_after and not crowded:
                 return
-            stay = decide_passivation(
+            leaves = should_passivate(
                 unsaved=key in unsaved,
                 ended=activation.at_rest,
                 idle=idle,
                 idle_after=self._idle_after,
                 crowded=crowded,
             )
-            if stay is PassivationDecision.LEAVE:
+            if leaves:
                 excess -= 1
                 excess_bytes -= self._freed_by(activation)
                 yield key

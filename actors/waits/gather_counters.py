@@ -11,6 +11,7 @@ from core.waits.messages import Offer, OfferReply, Reply, Verdict
 from core.waits.spec import ExpectedEvent
 from core.waits.state import EventState, Wait
 from core.waits.strategy import Outcome, Status
+from telemetry.actor_metrics import ActorMetrics, Stat
 
 # Further names are counted together, and so are all names that came with a request, because their
 # number is unlimited.
@@ -25,6 +26,21 @@ STATES = (
     CallState.ERROR,
 )
 _ANSWERS = frozenset({CallState.OK, CallState.REJECTED})
+
+
+GATHER_METRICS = ActorMetrics(
+    kind="shard",
+    labels=("shard",),
+    counters=(
+        Stat(
+            "gathers_ended",
+            "Gathers that ended: full, partial, empty or cancelled.",
+            "gathers.ended",
+            label="completeness",
+        ),
+        Stat("gather_late_callbacks", "Callbacks that came after the deadline.", "gathers.late"),
+    ),
+)
 
 
 class GatherCounters:

@@ -25,7 +25,7 @@ _TOO_NEW = RefusedReply(
 
 
 _TOKEN_EXPIRED = RefusedReply(
-    kind=RefusalKind.TOKEN_EXPIRED, detail="this callback token is over: its wait has ended"
+    kind=RefusalKind.TOKEN_EXPIRED, detail="this callback token has expired: its wait has ended"
 )
 
 
@@ -53,7 +53,6 @@ class MessageGuard:
         return self._check_abandon(wait, message, now) if isinstance(message, Abandon) else None
 
     def _is_over(self, wait: Wait, now: float) -> bool:
-        """Return whether callback URLs of this wait have expired."""
         return wait.ending is not None and now >= wait.ending.at + self._token_grace
 
     def _check_abandon(self, wait: Wait, message: Abandon, now: float) -> Reply | None:

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from actors.messaging.batcher import weigh
+from actors.messaging.shard_messages import ShardMessage
 from core.shared.tenant_share import SharedLimit
-from core.waits.messages import RefusalKind, RefusedReply, WaitMessage
+from core.waits.messages import RefusalKind, RefusedReply
 
 TenantLoads: TypeAlias = dict[int, tuple[int, int]]
 """Messages and bytes by tenant."""
@@ -35,11 +36,10 @@ class PendingMessages:
         return self._bytes.taken
 
     def is_contested(self, now: float) -> bool:
-        """Return whether several tenants have sent messages lately."""
         return self._messages.is_contested(now)
 
     def admit(
-        self, messages: Sequence[WaitMessage], now: float
+        self, messages: Sequence[ShardMessage], now: float
     ) -> tuple[TenantLoads, dict[int, RefusedReply]]:
         """Admit the messages of each tenant that fit.
 
@@ -60,18 +60,16 @@ class PendingMessages:
         return admitted, refused
 
     def release(self, loads: TenantLoads) -> None:
-        """Release the room of answered messages."""
         for tenant, (count, size) in loads.items():
             self._messages.release(tenant, count)
             self._bytes.release(tenant, size)
 
 
-def loads_of(messages: Sequence[WaitMessage]) -> TenantLoads:
-    """Add up messages and bytes by tenant."""
+def loads_of(messages: Sequence[ShardMessage]) -> TenantLoads:
     tenants = {message.address.tenant for message in messages}
     if len(tenants) == 1:  # the usual case, and this runs for every batch
         return {tenants.pop(): (len(messages), weigh(messages))}
-    by_tenant: dict[int, list[WaitMessage]] = {tenant: [] for tenant in tenants}
+    by_tenant: dict[int, list[ShardMessage]] = {tenant: [] for tenant in tenants}
     for message in messages:
         by_tenant[message.address.tenant].append(message)
     return {tenant: (len(own), weigh(own)) for tenant, own in by_tenant.items()}

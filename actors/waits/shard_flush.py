@@ -1,33 +1,31 @@
 """Group commit: stores all changes of a shard's turns in one statement.
 
 Changes that are made during a flush go into the next. A turn is answered once its flush is
-committed.
+committed. `GroupCommit` queues items; here the turns of one correlation are merged to one change.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Protocol
 
 import structlog
 
+from actors.entities.fair_flush import SharedFlush
 from actors.messaging.change_feed import ChangeFeeds
 from actors.waits.activation import ActivationCache
 from actors.waits.counters import ShardCounters
-from actors.waits.fair_flush import SharedFlush
 from actors.waits.gather_counters import GatherCounters
 from actors.waits.turn import Turn, Unsaved
 from core.shared.address import Address
-from core.shared.backoff import backoff
 from core.shared.config import Config
 from core.waits.messages import RefusalKind, RefusedReply, Reply
-from core.waits.spec import WaitSpec
-from core.waits.state import Decision, ParkedEvent, Wait
+from core.waits.state import Decision, Wait
 from core.waits.strategy import Status
+from services.shared.retry import log_outage, pause
 from services.shared.split_write import SplitWrite
 from storage.postgres.error_class import ErrorClass, error_class
-from storage.waits.flush import WaitChange
-from storage.waits.waits import LoadedWait, LoadRequest
+from storage.waits.shard_store import ShardStore
 from telemetry.logging import about
 
 log = structlog.get_logger("shard")
@@ -46,34 +44,6 @@ _TOO_SLOW = RefusedReply(
 )
 
 
-class ShardPersistence(Protocol):
-    """What a shard reads from and writes to Postgres."""
-
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
-        """Read what is known of these keys."""
-        ...
-
-    async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
-        """Read early events of these keys, as many as a registration takes."""
-        ...
-
-    async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
-        """Write changes together; return the keys whose rows were written."""
-        ...
-
-    async def probe(self) -> None:
-        """Raise an error if Postgres stores no rows now, regardless of their content."""
-        ...
-
-    async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
-        """Store a spec that was lost."""
-        ...
-
-    async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
-        """Return the correlation that a node of this execution already has."""
-        ...
-
-
 class ShardEnvironment(Protocol):
     """Clocks, random numbers and other actors that a shard depends on."""
 
@@ -85,11 +55,8 @@ class ShardEnvironment(Protocol):
 
     def arm_deadlines(self, due: list[tuple[Address, float]]) -> None:
         """Send deadlines to the timer that it may not have read."""
-        ...
 
-    def cancel_calls(self, gathers: list[bytes]) -> None:
-        """Cancel the calls of these gathers."""
-        ...
+    def cancel_calls(self, gathers: list[bytes]) -> None: ...
 
 
 class ShardWriter:
@@ -101,7 +68,7 @@ class ShardWriter:
     def __init__(
         self,
         config: Config,
-        store: ShardPersistence,
+        store: ShardStore,
         environment: ShardEnvironment,
         activations: ActivationCache,
         reload: Callable[[bytes, list[Turn]], None],
@@ -122,27 +89,24 @@ class ShardWriter:
             pause=self.pause,
         )
         # Computed once: a disabled logger costs as much as a turn.
-        self._tells_all = config.log_level.upper() == "DEBUG"
+        self._logs_endings = config.log_level.upper() == "DEBUG"
         self.feeds = ChangeFeeds(environment.monotonic)
         self.counters = ShardCounters()
         self.gathers = GatherCounters()
         # Whether the changes in flight were decided by a clock that was found wrong since.
         self._is_outdated = False
-        self._shared = SharedFlush()
+        self._shared = SharedFlush[Unsaved]()
         # Returns whether several tenants send.
         self.is_contested: Callable[[], bool] = lambda: False
 
     def __len__(self) -> int:
-        """Count the correlations with unsaved changes."""
         return len(self._unsaved) + len(self._in_flight)
 
     @property
     def keys(self) -> frozenset[bytes]:
-        """Return the correlations with unsaved changes."""
         return frozenset(self._unsaved) | frozenset(self._in_flight)
 
     def holds(self, key: bytes) -> bool:
-        """Return whether a correlation has unsaved changes."""
         return key in self._unsaved or key in self._in_flight
 
     def add(self, turn: Turn, before: Wait | None, decision: Decision) -> None:
@@ -169,7 +133,6 @@ class ShardWriter:
         return True
 
     async def write_forever(self) -> None:
-        """Flush the changes that were made during the last flush."""
         while True:
             await self._to_write.wait()
             self._to_write.clear()
@@ -242,20 +205,15 @@ class ShardWriter:
         log.error("shard.row_refused", wait=key.hex(), weight=unsaved.weight, exc_info=error)
         self.counters.add("rows_refused")
         del self._in_flight[key]
-        self._activations.drop(key)
         is_slow = error_class(error) is ErrorClass.TIMEOUT
-        refusal = _TOO_SLOW if is_slow else _BROKEN
-        unsaved.refuse(refusal)
-        later = self._unsaved.pop(key, None)
-        if later is not None:
-            later.refuse(refusal)
+        for turn in self._withdraw(unsaved):
+            turn.answer(_TOO_SLOW if is_slow else _BROKEN)
 
     async def pause(self, attempt: int, error: Exception) -> None:
         """Wait while Postgres is away; callers wait, and new ones are refused above a limit."""
         self.counters.add("flush_failures")
-        pause = backoff(attempt, base=0.05, cap=1.0, jitter=self._environment.chance())
-        log.warning("shard.database_away", error=type(error).__name__, attempt=attempt)
-        await asyncio.sleep(pause)
+        log_outage(error, who="shard")
+        await pause(attempt, chance=self._environment.chance)
 
     def _settle(self, flushed: Iterable[Unsaved], kept: set[bytes]) -> None:
         near: list[tuple[Address, float]] = []
@@ -288,7 +246,7 @@ class ShardWriter:
         self.counters.stored(before, wait)
         if wait.spec.gather:
             self.gathers.stored(before, wait, unsaved.turns)
-        if self._tells_all and wait.ending is not None:
+        if self._logs_endings and wait.ending is not None:
             log.debug("wait.ended", status=wait.status, **about(wait.address))
 
     def _lost(self, unsaved: Unsaved) -> None:

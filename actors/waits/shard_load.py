@@ -6,17 +6,18 @@ correlations.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import structlog
 
 from actors.waits.activation import Activation, ActivationCache
-from actors.waits.shard_flush import ShardPersistence, ShardWriter
+from actors.waits.shard_flush import ShardWriter
 from actors.waits.turn import Turn, TurnTime
 from core.waits.messages import Offer, RefusalKind, RefusedReply, Register
 from core.waits.spec import WaitSpec, decode_spec
 from services.shared.split_write import SplitWrite
-from storage.waits.waits import LoadedWait, LoadRequest
+from storage.waits.shard_store import ShardStore
+from storage.waits.waits import LoadedWait, WaitLookup
 from telemetry.logging import about
 
 log = structlog.get_logger("shard")
@@ -30,50 +31,40 @@ T = TypeVar("T")
 _Taken: TypeAlias = dict[tuple[bytes, str], RefusedReply]
 
 
-class TurnRunner(Protocol):
-    """Runs the turns of loaded correlations."""
-
-    def moment(self) -> TurnTime:
-        """Return the time for the turns that follow."""
-        ...
-
-    def run(self, active: Activation, turn: Turn, now: float) -> None:
-        """Run a turn of an active correlation."""
-        ...
-
-
 class ShardLoader:
     """Holds the turns of correlations that are being read, in the order they arrived."""
 
     def __init__(
         self,
-        store: ShardPersistence,
+        store: ShardStore,
         activations: ActivationCache,
         writer: ShardWriter,
-        host: TurnRunner,
+        moment: Callable[[], TurnTime],
+        run: Callable[[Activation, Turn, float], None],
     ) -> None:
         self._store = store
         self._activations = activations
         self._writer = writer
-        self._host = host
+        self._moment = moment
+        self._run_turn = run
         self._to_load: list[bytes] = []
         self._to_open: dict[bytes, Activation] = {}
         self._work = asyncio.Event()
         # Turns by key; further turns of these correlations are added here.
-        self.held: dict[bytes, list[Turn]] = {}
+        self.waiting: dict[bytes, list[Turn]] = {}
 
     def load(self, key: bytes, turns: Iterable[Turn]) -> None:
         """Read a correlation, then run these turns."""
-        if key in self.held:
-            self.held[key].extend(turns)
+        if key in self.waiting:
+            self.waiting[key].extend(turns)
             return
-        self.held[key] = list(turns)
+        self.waiting[key] = list(turns)
         self._to_load.append(key)
         self._work.set()
 
     def open(self, active: Activation, turn: Turn) -> None:
         """Read the early events of a correlation that is about to be registered."""
-        self.held[active.key] = [turn]
+        self.waiting[active.key] = [turn]
         self._to_open[active.key] = active
         self._work.set()
 
@@ -108,27 +99,30 @@ class ShardLoader:
         except Exception:
             log.exception("shard.load_failed", correlations=len(keys))
             for key in keys:
-                self._to_open.pop(key, None)
-                for turn in self.held.pop(key, ()):
-                    turn.answer(_NOT_LOADED)
+                self._refuse(key, _NOT_LOADED)
+
+    def _refuse(self, key: bytes, reply: RefusedReply) -> None:
+        self._to_open.pop(key, None)
+        for turn in self.waiting.pop(key, ()):
+            turn.answer(reply)
 
     async def _load_once(self, keys: list[bytes]) -> None:
         loaded = await self._read(keys, self._load)
         self._writer.counters.add("loads", len(loaded))
         taken = await self._nodes_taken(loaded)
-        moment = self._host.moment()
+        moment = self._moment()
         for key, found in loaded.items():
             self._run(Activation.of(key, found, moment.monotonic), taken, moment.now)
 
     async def _load(self, keys: list[bytes]) -> dict[bytes, LoadedWait]:
-        requests = [_load_request(key, self.held[key]) for key in keys]
+        requests = [_load_request(key, self.waiting[key]) for key in keys]
         loaded = await self._store.load(requests)
         restored = [request for request in requests if await self._restore(loaded[request.key])]
         return loaded | await self._store.load(restored) if restored else loaded
 
     async def _open_once(self, keys: list[bytes]) -> None:
         early = await self._read(keys, self._store.load_early)
-        moment = self._host.moment()
+        moment = self._moment()
         for key in keys:
             active = self._to_open.pop(key, None)
             if active is None:
@@ -147,9 +141,7 @@ class ShardLoader:
 
         async def refuse(key: bytes, error: Exception) -> None:
             log.error("shard.row_unreadable", wait=key.hex(), exc_info=error)
-            self._to_open.pop(key, None)
-            for turn in self.held.pop(key, ()):
-                turn.answer(_UNREADABLE)
+            self._refuse(key, _UNREADABLE)
 
         await SplitWrite(
             write=read,
@@ -165,27 +157,27 @@ class ShardLoader:
 
     def _run(self, active: Activation, taken: _Taken, now: float) -> None:
         key = active.key
-        turns = self.held.pop(key)
+        turns = self.waiting.pop(key)
         for index, turn in enumerate(turns):
             refusal = taken.get((key, turn.message.turn_id)) or _refuse_impostor(active, turn)
             if refusal is not None:
                 turn.answer(refusal)
             elif isinstance(turn.message, Register) and active.lacks_early:
-                self.held[key] = turns[index:]
+                self.waiting[key] = turns[index:]
                 self._to_open[key] = active
                 return
             else:
                 # Add it in every round: an activation at rest is dropped after a turn that changed
                 # nothing, and later turns would not see what the next turn decides.
                 self._activations.add(active)
-                self._host.run(active, turn, now)
+                self._run_turn(active, turn, now)
 
     async def _restore(self, found: LoadedWait) -> bool:
         """Restore a lost spec from a registration, if one contains it; return whether one did."""
         wait = found.wait
         if wait is None or not wait.spec.lost:
             return False
-        spec = _spec_in(self.held[wait.address.key], wait.spec.lost)
+        spec = _spec_in(self.waiting[wait.address.key], wait.spec.lost)
         if spec is None:
             return False
         log.warning("wait.spec_restored", **about(wait.address))
@@ -196,24 +188,25 @@ class ShardLoader:
     async def _nodes_taken(self, loaded: dict[bytes, LoadedWait]) -> _Taken:
         """Find registrations that failed because another correlation has their node."""
         taken: _Taken = {}
-        strangers = [key for key, found in loaded.items() if found.wait is None]
-        lost = [turn for key in strangers for turn in self.held[key] if turn.lost]
+        unregistered = [key for key, found in loaded.items() if found.wait is None]
+        lost = [turn for key in unregistered for turn in self.waiting[key] if turn.lost]
         for turn in lost:
             message = turn.message
             if not isinstance(message, Register):
                 continue
             existing = await self._store.correlation_of_node(message.address, message.node_id)
             if existing is not None:
-                detail = f"node {message.node_id} of {message.address.execution_id} waits already"
+                node = f"node {message.node_id} of {message.address.execution_id}"
+                detail = f"{node} already has a wait"
                 taken[turn.key, message.turn_id] = RefusedReply(
                     kind=RefusalKind.CONFLICT, detail=detail, existing=existing
                 )
         return taken
 
 
-def _load_request(key: bytes, turns: list[Turn]) -> LoadRequest:
+def _load_request(key: bytes, turns: list[Turn]) -> WaitLookup:
     has_event = any(isinstance(turn.message, Offer) for turn in turns)
-    return LoadRequest(key, turns[0].message.address.tenant, has_event)
+    return WaitLookup(key, turns[0].message.address.tenant, has_event)
 
 
 def _refuse_impostor(active: Activation, turn: Turn) -> RefusedReply | None:
@@ -224,6 +217,5 @@ def _refuse_impostor(active: Activation, turn: Turn) -> RefusedReply | None:
 
 
 def _spec_in(turns: list[Turn], digest: bytes) -> WaitSpec | None:
-    """Return the spec of this digest, if one of these turns registers it."""
     specs = [decode_spec(t.message.spec) for t in turns if isinstance(t.message, Register)]
     return next((spec for spec in specs if spec.digest == digest), None)

@@ -1,10 +1,10 @@
-"""A message that a shard handles, and the batch it arrived in."""
+"""A message to a correlation, and the changes of a correlation's turns."""
 
-import asyncio
 from typing import NamedTuple
 
-from core.waits.messages import RefusedReply, Reply, WaitMessage
-from core.waits.outgoing import completion_events
+from actors.entities.turn import Batch
+from core.waits.completion_event import completion_events
+from core.waits.messages import Reply, WaitMessage
 from core.waits.state import Decision, Wait
 from storage.waits.flush import NO_VERSION, WaitChange
 
@@ -17,24 +17,6 @@ class TurnTime(NamedTuple):
 
     now: float
     monotonic: float
-
-
-class Batch:
-    """One call of a client, answered once all its messages are committed."""
-
-    __slots__ = ("_open", "_replies", "done")
-
-    def __init__(self, size: int) -> None:
-        self._replies: list[Reply | None] = [None] * size
-        self._open = size
-        self.done: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
-
-    def answer(self, index: int, reply: Reply) -> None:
-        """Answer one message; the last answer completes the batch."""
-        self._replies[index] = reply
-        self._open -= 1
-        if self._open == 0 and not self.done.done():
-            self.done.set_result([r for r in self._replies if r is not None])
 
 
 class Turn:
@@ -64,6 +46,10 @@ class Unsaved:
         self.change = WaitChange(key, tenant, NO_VERSION if before is None else before.version)
         self.turns: list[tuple[Turn, Reply]] = []
 
+    @property
+    def tenant(self) -> int:
+        return self.change.tenant
+
     def fold(self, turn: Turn, decision: Decision, *, changed: bool) -> None:
         """Add one decision; only the last state is written."""
         change, entries = self.change, decision.entries
@@ -90,11 +76,5 @@ class Unsaved:
         self.turns.append((turn, decision.reply))
 
     def commit(self) -> None:
-        """Answer all turns after the commit."""
         for turn, reply in self.turns:
             turn.answer(reply)
-
-    def refuse(self, refusal: RefusedReply) -> None:
-        """Refuse all turns, because the change cannot be stored."""
-        for turn, _ in self.turns:
-            turn.answer(refusal)

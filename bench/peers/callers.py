@@ -1,4 +1,4 @@
-"""What one call costs its sender in CPU, by each way out: a bare session, `Outbound`, `QuickCalls`.
+"""What one call costs its sender in CPU, by a bare aiohttp session and by ours.
 
 The same body to a receiver on loopback, 64 at once, with uvloop, in turns; then the same as whole
 deliveries, headers and signature included.
@@ -22,8 +22,7 @@ from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.job import Kind
 from core.shared.call_policy import LOOPBACK, CallPolicy
 from handlers.http.client import HttpClient, HttpRequest, HttpResponse
-from handlers.http.fast_client import FastHttpClient
-from handlers.http.webhooks import MAX_ANSWER_BYTES, HttpCaller, Webhooks
+from handlers.http.webhooks import MAX_ANSWER_BYTES, Webhooks
 
 PLACES = 64
 ROUNDS = 5
@@ -44,7 +43,7 @@ def bare(session: aiohttp.ClientSession, url: str) -> Call:
     return call
 
 
-def through(caller: HttpCaller, url: str) -> Call:
+def through(caller: HttpClient, url: str) -> Call:
     async def call() -> None:
         answer = await caller.call(
             HttpRequest(
@@ -63,7 +62,7 @@ def through(caller: HttpCaller, url: str) -> Call:
     return call
 
 
-def delivered(caller: HttpCaller, url: str) -> Call:
+def delivered(caller: HttpClient, url: str) -> Call:
     webhooks, profile = Webhooks(caller, time.time), DeliveryProfile(secrets=(b"s" * 32,))
     job = ClaimedJob(
         tenant=1,
@@ -110,16 +109,13 @@ async def main() -> None:
     async with (
         receiver_service(0) as receiver,
         aiohttp.ClientSession(timeout=timeout) as session,
-        HttpClient(allowed, LARGEST) as outbound,
-        FastHttpClient(allowed, LARGEST) as quick,
+        HttpClient(allowed, LARGEST) as client,
     ):
         url = receiver.url
         calls = {
             "aiohttp": bare(session, url),
-            "Outbound": through(outbound, url),
-            "QuickCalls": through(quick, url),
-            "delivery by Outbound": delivered(outbound, url),
-            "delivery by QuickCalls": delivered(quick, url),
+            "HttpClient": through(client, url),
+            "delivery": delivered(client, url),
         }
         costs: dict[str, list[float]] = {name: [] for name in calls}
         for number in range(ROUNDS + 1):

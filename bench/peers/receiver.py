@@ -16,9 +16,9 @@ import psutil
 import uvloop
 
 from bench.peers.process import serving
+from bench.peers.raw_server import ServerConnection, serve_forever
 from bench.wire import Door, told
 from host.ports import free_port
-from tools.load.http import ServerConnection, serve_forever
 
 FINE = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'
 BROKEN = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"

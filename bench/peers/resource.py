@@ -13,8 +13,8 @@ import psutil
 import uvloop
 
 from bench.peers.process import serving
+from bench.peers.raw_server import ServerConnection, serve_forever
 from host.ports import free_port
-from tools.load.http import ServerConnection, serve_forever
 
 NOTE = {"date": "2026-03-14T09:26:53", "doctorId": "Doctor-7", "note": "Seen, and sent home well."}
 DOCUMENT = orjson.dumps({"status": "ok", "notes": [{"id": n, **NOTE} for n in range(3)]})

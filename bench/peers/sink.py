@@ -7,7 +7,7 @@ import sys
 
 import uvloop
 
-from tools.load.http import ServerConnection, serve_forever
+from bench.peers.raw_server import ServerConnection, serve_forever
 
 ANSWER = (
     b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{"ok":true}'

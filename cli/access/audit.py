@@ -1,7 +1,7 @@
 """`muster audit`: who changed keys and secrets."""
 
 from cli.shell import formats as fmt
-from cli.shell.context import CommandContext, command
+from cli.shell.context import CommandContext, single_command
 from cli.shell.options import option
 from cli.shell.output import columns
 from cli.shell.resource import print_page
@@ -9,7 +9,7 @@ from cli.shell.resource import print_page
 AUDIT = columns(("time", "at", fmt.moment), ("by", "actor"), "action", "object")
 
 
-@command
+@single_command("muster audit --limit 20")
 async def audit(
     shell: CommandContext,
     limit: int = option("How many, the newest first.", default=50, min=1, max=500),

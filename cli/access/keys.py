@@ -6,14 +6,13 @@ from typing import Any
 from rich.text import Text
 
 from cli.shell import formats as fmt
-from cli.shell.client import Document
 from cli.shell.context import CommandContext, err, print_json, subcommand
 from cli.shell.database import DatabaseOptions
-from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.options import argument, option
 from cli.shell.output import columns
-from cli.shell.resource import ApiResource, print_page
+from cli.shell.parsing import parse_duration
+from cli.shell.resource import ApiResource
 from core.access.permissions import ALL_PERMISSIONS, Permission
 
 PATH = "/api/keys"
@@ -21,17 +20,13 @@ PATH = "/api/keys"
 ANCHOR = "@anchor"
 
 
-def _permissions(given: list[str] | None) -> Text:
+def _permissions(given: list[str] | None) -> str:
     is_full = set(given or ()) >= {permission.value for permission in ALL_PERMISSIONS}
-    return Text("all" if is_full else ", ".join(given or ()))
+    return "all" if is_full else ", ".join(given or ())
 
 
 def _moment_or_never(value: Any) -> str:
     return fmt.moment(value) or "never"
-
-
-def _state(key: Document) -> Text:
-    return Text("revoked", style="red") if key.get("revokedAt") else Text("live", style="green")
 
 
 keys = ApiResource(
@@ -48,7 +43,7 @@ keys = ApiResource(
         ("expires", "expiresAt", _moment_or_never),
         ("last used", "lastUsedAt", _moment_or_never),
         ("created by", "createdBy"),
-        ("state", _state),
+        ("state", "revokedAt", fmt.either(Text("revoked", "red"), Text("live", "green"))),
     ),
 )
 app = keys.app
@@ -99,16 +94,12 @@ async def first(
         _print_key(await create_admin_key(pool, tenant))
 
 
-@subcommand(app, "list", "muster keys list --json")
-async def list_(shell: CommandContext) -> None:
-    """List the keys, newest first, without their secrets."""
-    page = await shell.call("get", PATH)
-    print_page(page, keys.listing, "No keys.", shell)
-
-
+keys.add_list(
+    "List the keys, newest first, without their secrets.", "muster keys list --json", limit=None
+)
 keys.add_remove(
     "revoke",
-    "Revoke a key and all keys that it created, at once.",
+    "Revoke a key and all keys that it created: they stop working within ten seconds.",
     "prefix",
     "revoked",
     note=", with all keys that it created",

@@ -7,13 +7,12 @@ from rich.text import Text
 
 from cli.shell import formats as fmt
 from cli.shell.client import Document
-from cli.shell.context import CommandContext, out, subcommand
+from cli.shell.context import out, subcommand
 from cli.shell.database import DatabaseOptions
 from cli.shell.errors import CommandError
-from cli.shell.lazy import command_group
 from cli.shell.options import argument
 from cli.shell.output import columns
-from cli.shell.resource import print_page
+from cli.shell.resource import ApiResource
 from core.shared.quotas import Quota
 
 BAR_WIDTH = 20
@@ -48,21 +47,25 @@ def _percent(quota: Document) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-QUOTAS = columns(
-    ("quota", "name"),
-    ("used", "used", fmt.number),
-    ("limit", _limit),
-    ("", _bar),
-    ("%", _percent),
-    ("resets", "resetsAt", fmt.moment),
+quotas = ApiResource(
+    "quota",
+    "quotas",
+    "/api/quotas",
+    listing=columns(
+        ("quota", "name"),
+        ("used", "used", fmt.number),
+        ("limit", _limit),
+        ("", _bar),
+        ("%", _percent),
+        ("resets", "resetsAt", fmt.moment),
+    ),
 )
-app = command_group()
-
-
-@subcommand(app, "list", "muster quotas list --json")
-async def list_(shell: CommandContext) -> None:
-    """List the quotas of the key's tenant: used, limit, and when each is reset."""
-    print_page(await shell.call("get", "/api/quotas"), QUOTAS, "No quotas.", shell)
+app = quotas.app
+quotas.add_list(
+    "List the quotas of the key's tenant: used, limit, and when each is reset.",
+    "muster quotas list --json",
+    limit=None,
+)
 
 
 @subcommand(app, "set", "muster quotas set acme storedBytes 50000000000")

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from cli.shell.errors import CommandError, as_sentence
-from core.shared.errors import MusterError
+from cli.shell.errors import CommandError
 from host.paths import instance_paths
 from settings.settings import Settings
 from storage.encryption import cipher
-from storage.encryption.cipher import SETTING, FileKeys, FixedKeys, KeyRing
+from storage.encryption.cipher import SETTING, FileKeys, KeyRing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,22 +20,15 @@ class SecretKeys:
 
 def use_secret_keys(data_dir: Path) -> SecretKeys:
     """Let this process encrypt and decrypt as the instance of this data folder does."""
-    try:
-        found = _find(data_dir)
-    except MusterError as error:
-        raise CommandError(as_sentence(error)) from error
-    cipher.install(found.ring)
-    return found
-
-
-def _find(data_dir: Path) -> SecretKeys:
-    given = Settings.load().secret_keys()
+    given, file = Settings.load().secret_keys(), instance_paths(data_dir).secret_key
     if given:
-        return SecretKeys(KeyRing(FixedKeys(given)), None)
-    file = instance_paths(data_dir).secret_key
-    if not file.exists():
+        found = SecretKeys(KeyRing(lambda: given), None)
+    elif file.exists():
+        found = SecretKeys(KeyRing(FileKeys(str(file))), file)
+    else:
         raise CommandError(
             f"No encryption key was found: set {SETTING}, or name the data folder of the instance "
             "with --data-dir."
         )
-    return SecretKeys(KeyRing(FileKeys(str(file))), file)
+    cipher.install(found.ring)
+    return found

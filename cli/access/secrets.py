@@ -9,6 +9,7 @@ from rich.text import Text
 
 from cli.access.secret_keys import SecretKeys, use_secret_keys
 from cli.shell import formats as fmt
+from cli.shell.bulk import progress
 from cli.shell.client import Document
 from cli.shell.context import JsonFlag, out, print_json, print_result, subcommand
 from cli.shell.database import DatabaseOptions
@@ -16,7 +17,6 @@ from cli.shell.errors import CommandError
 from cli.shell.lazy import command_group
 from cli.shell.options import argument
 from cli.shell.output import columns, table
-from cli.shell.progress import progress
 from core.access.secret_keys import KEY_SIZE, key_id
 from storage.encryption import key_file, reencryption, rotation
 from storage.encryption import keys as encryption_keys
@@ -32,7 +32,7 @@ def _role(secret_key: Document) -> Text:
 
 
 KEYS = columns(("key", "keyId"), ("role", _role), ("secrets", "secrets", fmt.number))
-app = command_group()
+app = command_group("muster secrets status")
 
 
 @subcommand(app, "status", "muster secrets status")

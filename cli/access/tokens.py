@@ -9,12 +9,11 @@ from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import JsonFlag, print_result, subcommand
 from cli.shell.database import DatabaseOptions
-from cli.shell.durations import format_duration
 from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
 from cli.shell.options import option
 from cli.shell.output import columns, table
-from cli.shell.parsing import parse_duration_or_zero
+from cli.shell.parsing import parse_duration
 from core.access.tokens import CALLBACK, STREAM
 from core.shared.timestamps import to_iso
 
@@ -38,7 +37,7 @@ SECRETS = columns(
     ("accepted until", "retiredAt", lambda value: fmt.moment(value) or "the next rotation"),
     ("state", _state),
 )
-app = command_group()
+app = command_group("muster tokens rotate --grace 24h")
 
 
 @subcommand(app, "rotate", "muster tokens rotate --grace 24h")
@@ -56,7 +55,7 @@ async def rotate(
     """
     if purpose is not None and purpose not in PURPOSES:
         raise InputError(f"--purpose is {' or '.join(PURPOSES)}, not '{purpose}'.")
-    seconds = parse_duration_or_zero(grace)
+    seconds = parse_duration(grace, can_be_zero=True).total_seconds()
     # Imported here: `muster tokens --help` needs no driver.
     from cli.access.secret_keys import use_secret_keys  # noqa: PLC0415
     from storage.access import signing_secrets  # noqa: PLC0415
@@ -68,7 +67,7 @@ async def rotate(
             fresh = secrets.token_bytes(32)
             rotated[each] = await signing_secrets.rotate(pool, each, fresh, seconds)
     lines = [f"{each} URLs are signed with secret {id_} now." for each, id_ in rotated.items()]
-    until = f"for {format_duration(seconds)} more" if seconds else "no longer"
+    until = f"for {fmt.format_duration(seconds)} more" if seconds else "no longer"
     lines.append(f"URLs that were signed before are accepted {until}.")
     document = {"rotated": rotated, "graceSeconds": seconds}
     print_result(document, "\n".join(lines), as_json=as_json)

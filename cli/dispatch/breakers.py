@@ -7,7 +7,7 @@ from cli.shell.lazy import command_group
 from cli.shell.options import argument, option
 from cli.shell.output import columns
 from cli.shell.parsing import join_path
-from cli.shell.resource import page_items, print_page
+from cli.shell.resource import print_page
 from core.dispatch.breaker import BreakerState
 
 PATH = "/monitoring/circuit-breakers"
@@ -21,7 +21,7 @@ BREAKERS = columns(
     ("failure rate", "failureRate", fmt.percent),
     ("next try in", "openForSeconds", fmt.RightAligned(fmt.length)),
 )
-app = command_group()
+app = command_group("muster breakers list")
 
 
 @subcommand(app, "list", "muster breakers list --state open")
@@ -32,7 +32,7 @@ async def list_(
     """List the targets of the last hour, with their circuit breakers and failure rates."""
     page = await shell.call("get", PATH)
     if state is not None:
-        page["items"] = [one for one in page_items(page) if one["state"] == state.value]
+        page["items"] = [one for one in page["items"] if one["state"] == state.value]
     print_page(page, BREAKERS, "No targets.", shell)
 
 

@@ -1,7 +1,8 @@
 """`muster groups`: message groups, what blocks them, and how they continue."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -10,7 +11,6 @@ from cli.dispatch.job_filters import attempts, job_status
 from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import CommandContext, out, print_json, subcommand
-from cli.shell.durations import format_duration
 from cli.shell.options import argument, option
 from cli.shell.output import columns, pairs, sections, table
 from cli.shell.resource import ApiResource, CursorOption, print_cursor
@@ -41,19 +41,23 @@ def _waiting(group: Document) -> str:
     return f"{waiting:,} or more" if waiting >= MAX_COUNTED else f"{waiting:,}"
 
 
-def _head(group: Document) -> str:
-    head = group.get("head")
-    if not head:
-        return ""
-    return f"{head['id']}, {head['status']}, created {format_duration(head['ageSeconds'])} ago"
+def _head(show: Callable[[Document], str | Text]) -> fmt.Format:
+    """Show something of the job at a group's head; nothing if no job is there."""
+    return lambda head: show(head) if head else ""
 
 
-def _parked(group: Document) -> Text:
-    parked = group.get("parked")
+def _job(head: Document) -> str:
+    return f"{head['id']}, {head['status']}, created {fmt.format_duration(head['ageSeconds'])} ago"
+
+
+ERROR = ("error", "head", _head(lambda head: fmt.error(head.get("lastError"))))
+
+
+def _parked(parked: Document | None) -> str:
     if not parked:
-        return Text("")
+        return ""
     reason = f": {parked['reason']}" if parked.get("reason") else ""
-    return Text(f"by {parked.get('by')}, {fmt.moment(parked.get('at'))}{reason}")
+    return f"by {parked.get('by')}, {fmt.moment(parked.get('at'))}{reason}"
 
 
 GROUP = (("group", "name"), ("pool", "dispatchPoolCode"), ("state", "state", STATE))
@@ -70,17 +74,17 @@ groups = ApiResource(
     listing=columns(
         *GROUP,
         ("waiting", _waiting),
-        ("head", lambda group: str((group.get("head") or {}).get("id", ""))),
-        ("age", lambda group: fmt.length((group.get("head") or {}).get("ageSeconds"))),
-        ("error", lambda group: fmt.error((group.get("head") or {}).get("lastError"))),
+        ("head", "head", _head(lambda head: str(head["id"]))),
+        ("age", "head", _head(lambda head: fmt.length(head.get("ageSeconds")))),
+        ERROR,
     ),
     details=columns(
         *GROUP,
-        ("parked", _parked),
+        ("parked", "parked", _parked),
         ("waiting", _waiting),
-        ("head", _head),
-        ("error", lambda group: fmt.error((group.get("head") or {}).get("lastError"))),
-        ("next attempt", lambda group: fmt.moment((group.get("head") or {}).get("scheduledFor"))),
+        ("head", "head", _head(_job)),
+        ERROR,
+        ("next attempt", "head", _head(lambda head: fmt.moment(head.get("scheduledFor")))),
     ),
 )
 JOBS = columns(
@@ -129,40 +133,44 @@ async def show(
     print_cursor(group)
 
 
-@subcommand(app, "park", "muster groups park billing:customer-17 --reason 'disputed'")
-async def park(
-    shell: CommandContext,
-    name: str = groups.argument,
-    reason: str | None = option("Why; shown with the group."),
-    pool: GroupPoolOption = None,
-) -> None:
-    """Park a group: none of its jobs is delivered until it is resumed."""
-    body = {"reason": reason} if reason is not None else {}
-    await _change(shell, name, "park", "is parked", {"pool": pool}, body)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOptions:
+    pool: str | None = option("The group's pool, if several pools have a group of this name.")
 
 
-@subcommand(app, "resume", "muster groups resume billing:customer-17")
-async def resume(
-    shell: CommandContext, name: str = groups.argument, pool: GroupPoolOption = None
-) -> None:
-    """Resume a group; a failed job that blocks it is delivered again first."""
-    await _change(shell, name, "resume", "continues", {"pool": pool})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParkOptions:
+    reason: str | None = option("Why; shown with the group.")
 
 
-@subcommand(app, "skip", "muster groups skip billing:customer-17")
-async def skip(
-    shell: CommandContext,
-    name: str = groups.argument,
-    pool: GroupPoolOption = None,
-    job: str | None = option("Only if this job is at the head."),
-) -> None:
-    """Skip the job at a group's head: a failed job is ignored, a waiting one is cancelled."""
-    await _change(shell, name, "skip", "continues after its head", {"pool": pool, "jobId": job})
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipOptions(GroupOptions):
+    job: str | None = option("Only if this job is at the head.", api="jobId")
 
 
-async def _change(
-    shell: CommandContext, name: str, verb: str, done: str, params: Any, body: Any = None
-) -> None:
-    group = await groups.call(shell, "post", name, verb, body=body or {}, params=params)
-    sentence = f"Group {group['name']} {done}: {group.get('state')}, {_waiting(group)} to deliver"
-    shell.print(group, sentence)
+def _sentence(done: str) -> Callable[[Document], str]:
+    return lambda group: (
+        f"Group {group['name']} {done}: {group.get('state')}, {_waiting(group)} to deliver"
+    )
+
+
+groups.add_verb(
+    "park",
+    "Park a group: none of its jobs is delivered until it is resumed.",
+    _sentence("is parked"),
+    "muster groups park billing:customer-17 --reason 'disputed'",
+    body=ParkOptions,
+    query=GroupOptions,
+)
+groups.add_verb(
+    "resume",
+    "Resume a group; a failed job that blocks it is delivered again first.",
+    _sentence("continues"),
+    query=GroupOptions,
+)
+groups.add_verb(
+    "skip",
+    "Skip the job at a group's head: a failed job is ignored, a waiting one is cancelled.",
+    _sentence("continues after its head"),
+    query=SkipOptions,
+)

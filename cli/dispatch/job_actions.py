@@ -1,6 +1,8 @@
-"""What people do with jobs: with one, with some by their ids, or with many by filters."""
+"""What people do with jobs: with one, with some by their ids, with many by filters or by time."""
 
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,22 +12,31 @@ from cli.dispatch.job_filters import (
     PATH,
     STATUS,
     JobFilterOptions,
-    JobIdArgument,
-    job_path,
     job_status,
-    require_job_id,
+    jobs,
+    resolve_subscription,
 )
-from cli.shell.bulk import BatchOption, YesOption, change_all, requests_by_ids
+from cli.shell.bulk import BatchOption, change_all, requests_by_ids
 from cli.shell.client import Client
-from cli.shell.confirm import confirm
-from cli.shell.context import AsyncCommand, CommandContext, out, print_error, print_json
+from cli.shell.context import (
+    AsyncCommand,
+    CommandContext,
+    YesOption,
+    confirm,
+    out,
+    print_error,
+    print_json,
+)
 from cli.shell.errors import InputError
-from cli.shell.options import option
+from cli.shell.options import option, request_fields
 from cli.shell.output import columns, first_rows
+from cli.shell.parsing import parse_time
+from core.dispatch.job import JobStatus
 from core.dispatch.job_actions import JobAction
 
 JobIdsArgument = Annotated[list[str] | None, typer.Argument(help="Ids of jobs.", metavar="ID")]
 MAX_COUNTED = 10_000
+_PAGE = 500
 _REASONS = {
     "unknown": "no such job",
     "in_progress": "it is being delivered",
@@ -82,24 +93,6 @@ _ACTIONS = {
 }
 
 
-@dataclass(slots=True)
-class BulkResult:
-    """The sum of all answers."""
-
-    changed: int = 0
-    remaining: int = 0
-    refused: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def tried(self) -> int:
-        return self.changed + len(self.refused)
-
-    def add(self, reply: dict[str, Any]) -> None:
-        self.changed += reply["changed"]
-        self.refused += reply["refused"]
-        self.remaining = reply["remaining"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobActionOptions:
     everything: bool = option("Every job that the command applies to.", "--all", default=False)
@@ -123,32 +116,32 @@ def job_action(action: JobAction) -> AsyncCommand:
     return run
 
 
-async def resend(job_id: JobIdArgument, shell: CommandContext) -> None:
-    """Deliver a completed job once more, with the same idempotency key."""
-    job = await shell.call("post", job_path(job_id, "resend"), body={})
-    shell.print(job, f"Job {job_id} is queued to be delivered once more.")
-
-
-async def run_bulk(
-    client: Client, path: str, requests: list[dict[str, Any]], total: int, shell: CommandContext
-) -> BulkResult:
-    """Make the requests, each until nothing remains of it."""
-    result = BulkResult()
-    await change_all(client, path, requests, result, total=total, shown=not shell.as_json)
-    return result
-
-
-def print_bulk_result(result: BulkResult, done: str, shell: CommandContext) -> None:
-    """Print what was changed; exit with 1 if a job was not."""
+async def change_jobs(
+    client: Client,
+    verb: str,
+    requests: list[dict[str, Any]],
+    total: int,
+    done: str,
+    shell: CommandContext,
+) -> None:
+    """Make the requests and print what was changed; exit with 1 if a job was not."""
+    result = await change_all(
+        client,
+        f"{PATH}/{verb}",
+        requests,
+        lambda result: result["changed"] + len(result["refused"]),
+        total=total,
+        shown=not shell.as_json,
+    )
+    changed, refused = result["changed"], result["refused"]
     if shell.as_json:
-        print_json({"changed": result.changed, "refused": result.refused})
+        print_json({"changed": changed, "refused": refused})
     else:
-        style = "green" if result.changed else "dim"
-        out.print(f"{count_in_words(result.changed)} {done}.", style=style)
-        if result.refused:
-            print_error(f"{count_in_words(len(result.refused))} not changed:")
-            out.print(first_rows(REFUSALS, result.refused))
-    if result.refused:
+        out.print(f"{count_in_words(changed)} {done}.", style="green" if changed else "dim")
+        if refused:
+            print_error(f"{count_in_words(len(refused))} not changed:")
+            out.print(first_rows(REFUSALS, refused))
+    if refused:
         raise typer.Exit(1)
 
 
@@ -167,24 +160,25 @@ async def _apply(
     shell: CommandContext,
 ) -> None:
     words = _ACTIONS[action]
-    conditions = await filters.conditions(client)
+    conditions = await resolve_subscription(client, request_fields(filters))
     if [bool(ids), bool(conditions), options.everything].count(True) != 1:
         raise InputError("Name jobs by ids, by filters such as --group, or with --all.")
     if len(ids) == 1:
-        job = await client.post(job_path(ids[0], action.value), {})
+        job = await client.post(jobs.path_of(ids[0], action.value), {})
         sentence = Text(f"Job {job['id']} is {words.done}: ")
         shell.print(job, sentence.append_text(job_status(job)))
         return
     if ids:
-        total, requests = len(ids), requests_by_ids([require_job_id(one) for one in ids])
+        for one in ids:
+            jobs.path_of(one)
+        total, requests = len(ids), requests_by_ids(ids)
     else:
         total, requests = await _count(client, words, conditions), [conditions or {"all": True}]
         if total:
             many = count_in_words(total, MAX_COUNTED)
             confirm(words.question.format(many=many), yes=options.yes)
     limited = [{**request, "limit": options.batch} for request in requests]
-    result = await run_bulk(client, f"{PATH}/{action.value}", limited, total, shell)
-    print_bulk_result(result, words.done, shell)
+    await change_jobs(client, action.value, limited, total, words.done, shell)
 
 
 async def _count(client: Client, words: _ActionWords, conditions: dict[str, Any]) -> int:
@@ -193,3 +187,79 @@ async def _count(client: Client, words: _ActionWords, conditions: dict[str, Any]
         chosen.setdefault("ignored", False)
     page = await client.get(PATH, {**chosen, "page": 0, "size": 1})
     return int(page["totalItems"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverFilters:
+    since: str = option(
+        "Jobs that failed since: 2h ago, or a date and time.",
+        required=True,
+        api="since",
+        convert=parse_time,
+    )
+    until: str | None = option("Jobs that failed before.", api="until", convert=parse_time)
+    subscription: str | None = option(
+        "Only jobs of this subscription, by code or id.", api="subscriptionId"
+    )
+    pool: str | None = option("Only jobs of this pool.")
+
+
+async def recover(
+    filters: RecoverFilters,
+    shell: CommandContext,
+    dry_run: bool = option(
+        "Only show which jobs would be delivered again.", "--dry-run", default=False
+    ),
+    batch: BatchOption = 100,
+    yes: YesOption = False,
+) -> None:
+    """Deliver again the jobs that failed since a time, oldest first.
+
+    Ignored jobs stay ignored. If it is interrupted, run it again. Exit code 1 if any job could
+    not be changed.
+    """
+    async with shell.connect() as client:
+        body = await resolve_subscription(client, request_fields(filters))
+        failed = [job async for job in _failed(client, body)]
+        many = count_in_words(len(failed), MAX_COUNTED)
+        if dry_run:
+            _show(failed, many, shell)
+            return
+        if failed:
+            confirm(f"Deliver {many} again?", yes=yes)
+        requests = [{**body, "limit": batch}]
+        await change_jobs(client, "recover", requests, len(failed), "queued again", shell)
+
+
+def _show(failed: list[Any], many: str, shell: CommandContext) -> None:
+    if shell.as_json:
+        print_json({"count": len(failed), "items": failed})
+        return
+    out.print(f"{many} would be delivered again.")
+    if failed:
+        out.print(first_rows(jobs.listing, failed))
+
+
+async def _failed(client: Client, body: dict[str, Any]) -> AsyncIterator[Any]:
+    """Yield the failed jobs that are meant, newest first, up to a limit.
+
+    Listings filter by the time of creation, so the time of the last attempt is compared here.
+    """
+    chosen: dict[str, Any] = {"status": [JobStatus.ERROR.value], "ignored": False, "limit": _PAGE}
+    chosen |= {name: body[name] for name in ("subscriptionId", "pool") if name in body}
+    since, until = (_seconds(body.get(name)) for name in ("since", "until"))
+    cursor, count = None, 0
+    while True:
+        page = await client.get(PATH, {**chosen, "cursor": cursor})
+        for job in page["items"]:
+            at = _seconds(job.get("lastAttemptAt"))
+            if at is not None and at >= (since or 0) and (until is None or at < until):
+                yield job
+                count += 1
+        cursor = page.get("nextCursor")
+        if cursor is None or count >= MAX_COUNTED:
+            return
+
+
+def _seconds(moment: Any) -> float | None:
+    return datetime.fromisoformat(str(moment)).timestamp() if moment else None

@@ -1,24 +1,21 @@
-"""How jobs are named and shown: ids, filters, and the columns of a listing."""
+"""Jobs as a resource of the API: ids, filters, and the columns of a listing."""
 
-import re
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.text import Text
 
 from cli.dispatch.subscriptions import subscription_id
 from cli.shell import formats as fmt
 from cli.shell.client import Client, Document
-from cli.shell.errors import InputError
-from cli.shell.options import option, request_fields
+from cli.shell.options import argument, option
 from cli.shell.output import columns
-from cli.shell.parsing import join_path, parse_time
+from cli.shell.parsing import parse_time
+from cli.shell.resource import ApiResource
 from core.dispatch.job import JobStatus, Kind
 from core.shared.tsid import PATTERN
 
 PATH = "/api/dispatch-jobs"
-JobIdArgument = Annotated[str, typer.Argument(help="The job's id.", metavar="ID")]
 STATUS = fmt.styled(
     {
         "PENDING": "cyan",
@@ -42,15 +39,23 @@ def attempts(job: Document) -> str:
     return f"{job.get('attemptCount')} of {job.get('maxRetries')}"
 
 
-JOBS = columns(
-    "id",
-    "code",
-    ("group", "messageGroup"),
-    ("status", job_status),
-    ("attempts", attempts),
-    ("target", "targetUrl", lambda url: Text(str(url).partition("://")[2])),
-    ("age", "createdAt", fmt.age),
-    ("error", "lastError", lambda value: fmt.error(fmt.short_line(value))),
+jobs = ApiResource(
+    "job",
+    "jobs",
+    PATH,
+    argument=argument("The job's id.", metavar="ID"),
+    example="0PJ3F6SK81VB8",
+    id_pattern=PATTERN,
+    listing=columns(
+        "id",
+        "code",
+        ("group", "messageGroup"),
+        ("status", job_status),
+        ("attempts", attempts),
+        ("target", "targetUrl", lambda url: str(url).partition("://")[2]),
+        ("age", "createdAt", fmt.age),
+        ("error", "lastError", lambda value: fmt.error(fmt.short_line(value))),
+    ),
 )
 
 
@@ -80,10 +85,6 @@ class JobFilterOptions:
     until: str | None = option("Only jobs created before.", api="createdBefore", convert=parse_time)
     ignored: bool = option("Only failed jobs that were ignored.", "--ignored", default=False)
 
-    async def conditions(self, client: Client) -> dict[str, Any]:
-        """Return the filters that were given, as the API names them."""
-        return await resolve_subscription(client, request_fields(self))
-
 
 async def resolve_subscription(client: Client, conditions: dict[str, Any]) -> dict[str, Any]:
     """Replace a subscription's code by its id."""
@@ -91,18 +92,3 @@ async def resolve_subscription(client: Client, conditions: dict[str, Any]) -> di
         found = await subscription_id(client, conditions["subscriptionId"])
         conditions["subscriptionId"] = found
     return conditions
-
-
-def job_path(job_id: str, *rest: str) -> str:
-    """Return the path of one job.
-
-    Raises:
-        InputError: No job can have this id.
-    """
-    return join_path(PATH, require_job_id(job_id), *rest)
-
-
-def require_job_id(job_id: str) -> str:
-    if not re.fullmatch(PATTERN, job_id):
-        raise InputError(f"'{job_id}' is not a job's id: see `muster jobs list`.")
-    return job_id

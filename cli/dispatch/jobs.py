@@ -3,39 +3,33 @@
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from cli.dispatch.delivery_options import DeliveryOptions
-from cli.dispatch.job_actions import job_action, resend
+from cli.dispatch.job_actions import job_action, recover
 from cli.dispatch.job_filters import (
-    JOBS,
     PATH,
     JobFilterOptions,
-    JobIdArgument,
     attempts,
-    job_path,
     job_status,
+    jobs,
+    resolve_subscription,
 )
-from cli.dispatch.recover import recover
 from cli.dispatch.secrets import own_secret
 from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
-from cli.shell.durations import format_duration
 from cli.shell.json_input import read_json_text
-from cli.shell.lazy import command_group
 from cli.shell.options import argument, option, request_fields
-from cli.shell.output import columns, pairs, sections, table
+from cli.shell.output import columns, pairs, sections, table_or
 from cli.shell.parsing import encode_with_raw, parse_entries
-from cli.shell.resource import CursorOption, LimitOption, print_page
 from core.dispatch.job_actions import JobAction
 
 SOURCE = "muster-cli"
-app = command_group()
+app = jobs.app
 
 
-def _target(job: Document) -> Text:
-    return Text(f"{job.get('targetUrl')}{'  (with credentials)' if job.get('hasAuth') else ''}")
+def _target(job: Document) -> str:
+    return f"{job.get('targetUrl')}{'  (with credentials)' if job.get('hasAuth') else ''}"
 
 
 def _mode(job: Document) -> str:
@@ -49,7 +43,7 @@ def _not_before(job: Document) -> str:
 
 def _ended(job: Document) -> str:
     took = job.get("durationMillis")
-    after = "" if took is None else f", after {format_duration(took / 1000)}"
+    after = "" if took is None else f", after {fmt.format_duration(took / 1000)}"
     return f"{fmt.moment(job.get('completedAt'))}{after}"
 
 
@@ -87,39 +81,28 @@ ATTEMPTS = columns(
     ("result", "status", fmt.styled({"SUCCESS": "green", "DEFERRED": "yellow"}, "red")),
     ("HTTP", "responseCode", fmt.RightAligned(fmt.text)),
     ("took", "durationMillis", fmt.milliseconds),
-    (
-        "answer",
-        lambda one: Text(fmt.short_line(one.get("errorMessage") or one.get("responseBody"))),
-    ),
+    ("answer", lambda one: fmt.short_line(one.get("errorMessage") or one.get("responseBody"))),
 )
 
 
-@subcommand(
-    app,
-    "list",
+jobs.add_list(
+    "List jobs, newest first, page by page.",
     "muster jobs list --status error --since 1h",
     "muster jobs list --group billing:customer-17",
+    filters=JobFilterOptions,
+    resolve=resolve_subscription,
+    limit=50,
 )
-async def list_(
-    filters: JobFilterOptions,
-    shell: CommandContext,
-    limit: LimitOption = 50,
-    cursor: CursorOption = None,
-) -> None:
-    """List jobs, newest first, page by page."""
-    async with shell.connect() as client:
-        chosen = await filters.conditions(client)
-        page = await client.get(PATH, {**chosen, "limit": limit, "cursor": cursor})
-    print_page(page, JOBS, "No jobs.", shell)
 
 
-@subcommand(app, "show", "muster jobs show 0PJ3F6SK81VB8")
-async def show(job_id: JobIdArgument, shell: CommandContext) -> None:
-    """Show one job: its payload, its target, and the result of each attempt."""
-    job = await shell.call("get", job_path(job_id))
-    tried = job.get("attempts")
-    made = table(ATTEMPTS, tried) if tried else fmt.dim("No attempt was made yet.")
-    shell.print(job, sections(pairs(JOB, job), made, _payload(job)))
+def _view(job: Document) -> RenderableType:
+    made = table_or(ATTEMPTS, job.get("attempts") or (), "No attempt was made yet.")
+    encoding = str(job.get("payloadEncoding"))
+    payload = fmt.payload(job.get("payload"), encoding, "The payload is no longer stored.")
+    return sections(pairs(JOB, job), made, Group(fmt.dim("payload"), payload))
+
+
+jobs.add_show("Show one job: its payload, its target, and the result of each attempt.", _view)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +125,7 @@ class PostJobOptions:
     client: str | None = option("The client that the job is about.", api="clientId")
     schema: str | None = option("Id of a schema that validates the data.", api="schemaId")
     metadata: list[str] | None = option(
-        "KEY=VALUE to store with the job; repeatable.",
+        "NAME=VALUE to store with the job; repeatable.",
         api="metadata",
         convert=parse_entries("metadata"),
     )
@@ -184,24 +167,14 @@ for _action, _selection in (
 ):
     _example = f"muster jobs {_action.value} {_selection}"
     subcommand(app, _action.value, _example)(job_action(_action))
-subcommand(app, "resend", "muster jobs resend 0PJ3F6SK81VB8")(resend)
+jobs.add_verb(
+    "resend",
+    "Deliver a completed job once more, with the same idempotency key.",
+    "Job {id} is queued to be delivered once more.",
+)
 subcommand(
     app,
     "recover",
     "muster jobs recover --since 2h --dry-run",
     "muster jobs recover --since 2h --subscription billing --yes",
 )(recover)
-
-
-def _payload(job: Document) -> RenderableType:
-    payload = job.get("payload")
-    match job.get("payloadEncoding"):
-        case "none":
-            return fmt.dim("The payload is no longer stored.")
-        case "json":
-            shown = fmt.pretty(payload)
-        case "base64":
-            shown = f"{payload}  (base64)"
-        case _:
-            shown = str(payload)
-    return Group(fmt.dim("payload"), Text(shown))

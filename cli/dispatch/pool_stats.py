@@ -1,6 +1,5 @@
 """`muster pools stats`: what pools deliver, once or live."""
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from cli.shell import formats as fmt
@@ -8,7 +7,7 @@ from cli.shell.client import Document
 from cli.shell.context import CommandContext
 from cli.shell.errors import CommandError
 from cli.shell.options import argument
-from cli.shell.output import columns, table
+from cli.shell.output import columns, table_or
 from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/monitoring/pool-stats"
@@ -72,15 +71,13 @@ async def stats(
         async def read() -> Document:
             return select_pools(await client.get(PATH), codes)
 
-        await show_or_watch(shell, options, read, _view)
+        await show_or_watch(
+            shell, options, read, lambda found: table_or(STATS, found["items"], "No pools.")
+        )
 
 
 def select_pools(found: Document, codes: list[str] | None) -> Document:
-    """Keep the pools of these codes or ids.
-
-    Raises:
-        CommandError: One of them does not exist.
-    """
+    """Keep the pools of these codes or ids, all of which have to exist."""
     if not codes:
         return found
     by_name = {name: one for one in found["items"] for name in (one["poolId"], one["poolCode"])}
@@ -88,7 +85,3 @@ def select_pools(found: Document, codes: list[str] | None) -> Document:
     if missing:
         raise CommandError(f"There is no pool {missing[0]}: see `muster pools list`.")
     return {**found, "items": [by_name[code] for code in dict.fromkeys(codes)]}
-
-
-def _view(found: Document) -> RenderableType:
-    return table(STATS, found["items"]) if found["items"] else fmt.dim("No pools.")

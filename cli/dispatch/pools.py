@@ -1,29 +1,19 @@
 """`muster pools`: the rate and the concurrency that deliveries share."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from cli.dispatch.pool_stats import STATUS, rate, stats
 from cli.shell import formats as fmt
-from cli.shell.context import CommandContext, subcommand
-from cli.shell.errors import InputError
-from cli.shell.options import argument, option, request_fields
+from cli.shell.context import subcommand
+from cli.shell.options import argument, option
 from cli.shell.output import columns
-from cli.shell.parsing import name_from_code
-from cli.shell.problems import ProblemResponseError
+from cli.shell.parsing import parse_limit
 from cli.shell.resource import ApiResource
 from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE, PoolStatus
+from core.dispatch.subscription import is_code
 
 PATH = "/api/dispatch-pools"
-
-
-def _parse_rate(text: str) -> int | None:
-    if text.strip().lower() == "none":
-        return None
-    if not text.strip().isdecimal() or not 1 <= int(text) <= MAX_RATE:
-        raise InputError(f"--rate is a number from 1 to {MAX_RATE:,}, or none; not '{text}'.")
-    return int(text)
-
-
 LIMITS = (
     ("per minute", "rateLimit", rate),
     ("at once", "concurrency", fmt.number),
@@ -39,6 +29,7 @@ pools = ApiResource(
         *fmt.TIMES,
     ),
     id_pattern="dpl_(default|[0-9A-Z]{13})",
+    is_code=is_code,
 )  # fmt: skip
 app = pools.app
 
@@ -53,7 +44,7 @@ class PoolSettings:
     rate: str | None = option(
         "Deliveries per minute, or none for no limit.",
         api="rateLimit",
-        convert=_parse_rate,
+        convert=partial(parse_limit, "--rate", MAX_RATE),
         metavar="N|none",
     )
     concurrency: int | None = option("Deliveries at the same time.", min=1, max=MAX_CONCURRENCY)
@@ -63,32 +54,13 @@ class PoolSettings:
 
 pools.add_list("List your pools and the shared ones.", filters=PoolFilters)
 pools.add_show("Show one pool: how fast it delivers, and how many at once.")
-
-
-@subcommand(
-    app,
-    "put",
+pools.add_put(
+    PoolSettings,
+    "Create a pool, or change one that exists; a change takes effect at once.",
     "muster pools put slow-partner --rate 600 --concurrency 5",
     "muster pools put slow-partner --rate none",
+    describe=lambda pool: f"{rate(pool['rateLimit'])} per minute, {pool['concurrency']:,} at once",
 )
-async def put(settings: PoolSettings, shell: CommandContext, code: str = pools.argument) -> None:
-    """Create a pool, or change one that exists; a change takes effect at once."""
-    body, path = request_fields(settings), pools.path_of(code)
-    async with shell.connect() as client:
-        try:
-            pool = await client.get(path)
-        except ProblemResponseError as problem:
-            if problem.status != 404:
-                raise
-            pool = await client.post(PATH, {"code": code, "name": name_from_code(code), **body})
-        else:
-            if not body:
-                raise InputError("Say what to change: --rate, --concurrency, --name, …")
-            pool = await client.patch(path, body)
-    limits = f"{rate(pool['rateLimit'])} per minute, {pool['concurrency']:,} at once"
-    shell.print(pool, f"Pool {code}: {limits}.")
-
-
 pools.add_verb(
     "suspend",
     "Suspend a pool: deliveries under way finish, the others wait until it is activated.",

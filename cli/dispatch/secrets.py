@@ -8,7 +8,7 @@ from cli.shell import formats as fmt
 from cli.shell.client import Document
 from cli.shell.context import CommandContext, err, print_json
 from cli.shell.options import option
-from cli.shell.parsing import parse_duration_or_zero
+from cli.shell.parsing import parse_seconds
 
 OWN_SECRET_PATH = "/api/webhook-secret"  # noqa: S105  a path
 OverlapOption = Annotated[
@@ -33,7 +33,7 @@ async def own_secret(
 
 
 def rotation_body(overlap: str | None) -> dict[str, int]:
-    return {} if overlap is None else {"overlapSeconds": round(parse_duration_or_zero(overlap))}
+    return {} if overlap is None else {"overlapSeconds": parse_seconds(overlap)}
 
 
 def print_secrets(found: Document, shell: CommandContext) -> None:

@@ -31,10 +31,6 @@ def _bindings(subscription: Document) -> str:
     )
 
 
-def _credentials(auth: Document | None) -> str:
-    return str((auth or {}).get("type", ""))
-
-
 subscriptions = ApiResource(
     "subscription",
     "subscriptions",
@@ -60,7 +56,7 @@ subscriptions = ApiResource(
         "filter",
         "target",
         ("headers", "headers", fmt.header_lines),
-        ("credentials", "auth", _credentials),
+        ("credentials", "auth", fmt.auth_type),
         "signature",
         ("body", "dataOnly", fmt.either("the data alone", "an envelope")),
         "mode",
@@ -75,6 +71,7 @@ subscriptions = ApiResource(
         *fmt.TIMES,
     ),
     id_pattern=f"{ID_PREFIX}[0-9A-Z]{{13}}",
+    is_code=is_code,
 )
 app = subscriptions.app
 
@@ -106,7 +103,11 @@ class SubscriptionOptions:
         api="eventTypes",
         convert=lambda given: [parse_binding(text) for text in given],
     )
-    filter_: str | None = option("Only events that match, as in 'data.total > 9'.", "--filter")
+    filter_: str | None = option(
+        "Only events that match, as in 'data.total > 9'; none for all.",
+        "--filter",
+        convert=lambda text: None if text == "none" else text,
+    )
     envelope: bool | None = option(
         "Deliver the data in an envelope with ids and times, or the data alone.",
         "--envelope/--data-only",

@@ -8,7 +8,7 @@ from cli.shell.errors import InputError
 from cli.shell.lazy import command_group
 from cli.shell.options import argument, option
 from cli.shell.output import columns
-from cli.shell.resource import CursorOption, LimitOption, page_items, print_page
+from cli.shell.resource import CursorOption, LimitOption, print_page
 
 PATH = "/monitoring/warnings"
 _PAGE = 500
@@ -37,7 +37,7 @@ class WarningSeverity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
-app = command_group()
+app = command_group("muster warnings list")
 
 
 @subcommand(app, "list", "muster warnings list --severity error")
@@ -74,7 +74,7 @@ async def acknowledge(
         wanted = list(dict.fromkeys(map(str, ids or ())))
         if everything:
             page = await client.get(f"{PATH}/unacknowledged", {"limit": _PAGE})
-            wanted = [str(one["id"]) for one in page_items(page)]
+            wanted = [str(one["id"]) for one in page["items"]]
         done = [await client.post(f"{PATH}/{one}/acknowledge", {}) for one in wanted]
     shell.print(
         {"items": done}, f"{len(done)} warning{'' if len(done) == 1 else 's'} acknowledged."

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -13,10 +12,10 @@ from cli.shell.context import CommandContext, print_json, subcommand
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_text
 from cli.shell.options import argument, option, request_fields
-from cli.shell.output import columns, pairs, sections, table
+from cli.shell.output import columns, pairs, sections, table_or
 from cli.shell.parsing import name_from_code
 from cli.shell.resource import ApiResource
-from core.events.event_type import SchemaType, TypeStatus, Validation
+from core.events.event_type import SchemaType, TypeStatus, Validation, parse_code
 
 PATH = "/api/event-types"
 VERSION = argument("As in 1.0.", metavar="VERSION")
@@ -38,6 +37,8 @@ event_types = ApiResource(
     PATH,
     argument=argument("As in shop:orders:order:created.", metavar="CODE"),
     example="shop:orders:order:created",
+    id_pattern="evt_[0-9A-Z]{13}",
+    is_code=lambda text: parse_code(text) is not None,
     listing=columns(
         "code", "name", ("status", "status", STATUS), ("versions", _versions), "validation"
     ),
@@ -198,8 +199,6 @@ def default_type_name(code: str) -> str:
 
 
 def _view(found: Document) -> RenderableType:
-    versions: Any = found.get("specVersions")
-    rest = (
-        table(VERSIONS, versions) if versions else fmt.dim("It has no version: any event matches.")
-    )
+    versions = found.get("specVersions") or ()
+    rest = table_or(VERSIONS, versions, "It has no version: any event matches.")
     return sections(pairs(event_types.details, found), rest)

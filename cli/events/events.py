@@ -12,23 +12,22 @@ from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, subcommand
 from cli.shell.json_input import read_argument, read_json_text
 from cli.shell.options import argument, option, request_fields
-from cli.shell.output import columns, pairs, sections, table
+from cli.shell.output import columns, pairs, sections, table_or
 from cli.shell.parsing import encode_with_raw, join_path, parse_entries, parse_pairs, parse_time
 from cli.shell.problems import ProblemResponseError, explain_not_found
-from cli.shell.resource import ApiResource, page_items
+from cli.shell.resource import ApiResource
 from core.shared.media_types import is_json_type
 
 PATH = "/api/events"
 SOURCE = "muster-cli"
 
 
-def _type(event: Document) -> Text:
-    version = f"  {event['typeVersion']}" if event.get("typeVersion") else ""
-    return Text(f"{event.get('type')}{version}")
+def _type(event: Document) -> str:
+    return "  ".join(str(event[name]) for name in ("type", "typeVersion") if event.get(name))
 
 
-def _extensions(value: Any) -> Text:
-    return Text(", ".join(f"{name}={text}" for name, text in (value or {}).items()))
+def _extensions(value: Any) -> str:
+    return ", ".join(f"{name}={text}" for name, text in (value or {}).items())
 
 
 def _check_context(given: list[str]) -> list[str]:
@@ -93,7 +92,7 @@ class SendEventOptions:
         "An event sent again with this id is the same event.", api="deduplicationId"
     )
     context: list[str] | None = option(
-        "KEY=VALUE to find the event by; repeatable.",
+        "NAME=VALUE to find the event by; repeatable.",
         api="contextData",
         convert=parse_entries("context"),
     )
@@ -124,7 +123,7 @@ class EventFilters:
     group: str | None = option("Only events of this message group.", api="messageGroup")
     correlation: str | None = option("Only events with this correlation id.", api="correlationId")
     context: list[str] | None = option(
-        "Only events with this KEY=VALUE; repeatable.", api="context", convert=_check_context
+        "Only events with this NAME=VALUE; repeatable.", api="context", convert=_check_context
     )
     since: str | None = option(
         "Only events since: 10m ago, or a date and time.", api="from", convert=parse_time
@@ -173,7 +172,7 @@ async def show(shell: CommandContext, event_id: str = events.argument) -> None:
         jobs = await _jobs_of(client, event_id)
     parts: list[RenderableType] = [pairs(events.details, event), _data(event)]
     if jobs is not None:
-        parts.append(table(DELIVERIES, jobs) if jobs else fmt.dim("No subscription received it."))
+        parts.append(table_or(DELIVERIES, jobs, "No subscription received it."))
     shell.print({**event, "jobs": jobs} if jobs is not None else event, sections(*parts))
 
 
@@ -185,7 +184,7 @@ async def _jobs_of(client: Client, event_id: str) -> list[Any] | None:
         if problem.status != 403:
             raise
         return None
-    return list(page_items(page))
+    return list(page["items"])
 
 
 def _sent(reply: Document) -> RenderableType:
@@ -194,8 +193,9 @@ def _sent(reply: Document) -> RenderableType:
         line.append("duplicate: an event with this id was stored before", style="yellow")
     else:
         jobs = reply.get("dispatchJobCount") or 0
+        words = f"{jobs} {'delivery' if jobs == 1 else 'deliveries'}"
         line.append("stored", style="green")
-        line.append(f", {jobs} {'delivery' if jobs == 1 else 'deliveries'}", style="default")
+        line.append(f", {words if jobs else 'no subscription matches'}", style="default")
     parts: list[RenderableType] = [line]
     for one in reply.get("warnings") or ():
         sentence = f"does not match the schema: data{one.get('path')}: {one.get('expected')}"
@@ -209,8 +209,7 @@ def _sent(reply: Document) -> RenderableType:
 
 def _data(event: Document) -> Text:
     if "dataBase64" in event:
-        return Text(f"{event['dataBase64']}  (base64)")
-    if "data" not in event:
-        return fmt.dim("The event has no data.")
-    data = event["data"]
-    return Text(data if isinstance(data, str) else fmt.pretty(data))
+        return fmt.payload(event["dataBase64"], "base64", "")
+    data = event.get("data")
+    encoding = "none" if "data" not in event else "text" if isinstance(data, str) else "json"
+    return fmt.payload(data, encoding, "The event has no data.")

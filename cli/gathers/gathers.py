@@ -11,14 +11,13 @@ from rich.text import Text
 from cli.shell import formats as fmt
 from cli.shell.client import Client, Document
 from cli.shell.context import CommandContext, out, print_json, print_json_line, subcommand
-from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.follow import follow_stream, print_reconnecting
 from cli.shell.json_input import read_object
 from cli.shell.lazy import command_group
 from cli.shell.options import argument, option
 from cli.shell.output import columns, pairs, sections, table
-from cli.shell.parsing import join_path
+from cli.shell.parsing import join_path, parse_duration
 from core.gathers.gather import MAX_TIMEOUT_MS, GatherMode
 
 PATH = "/api/gathers"
@@ -46,28 +45,24 @@ def counts_in_words(gather: Document) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _until(gather: Document) -> str:
-    return "" if gather.get("endedAt") else fmt.moment(gather.get("expiresAt"))
-
-
 STARTED = columns(("gather", "id"), ("asks", "resources"), ("until", "expiresAt", fmt.moment))
 DETAILS = columns(
     ("gather", "id"),
     ("status", "status", fmt.styled(fmt.WAIT_STATUS_STYLES)),
     ("answers", counts_in_words),
     ("started", "createdAt", fmt.moment),
-    ("until", _until),
+    ("until", lambda one: "" if one.get("endedAt") else fmt.moment(one.get("expiresAt"))),
     ("ended", "endedAt", fmt.moment),
-    ("context", "context", fmt.data_line),
+    ("context", "context", fmt.one_line),
 )
 RESOURCES = columns(
     "resource",
     ("state", "state", fmt.styled(STATE_STYLES)),
     ("when", "at", lambda at: fmt.clock_time(at) if at else ""),
     "detail",
-    ("data", "data", fmt.data_line),
+    ("data", "data", fmt.one_line),
 )
-app = command_group()
+app = command_group("muster gather run laboratory pharmacy --timeout 10s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

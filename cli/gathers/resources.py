@@ -3,23 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from rich.text import Text
-
 from cli.shell import formats as fmt
-from cli.shell.client import Document
 from cli.shell.context import CommandContext, subcommand
-from cli.shell.durations import parse_duration
 from cli.shell.options import argument, option, request_fields
 from cli.shell.output import columns
-from cli.shell.parsing import CredentialOptions
+from cli.shell.parsing import CredentialOptions, parse_duration
 from cli.shell.resource import ApiResource
 from core.gathers.gather import ReplyBy
 
 PATH = "/api/resources"
-
-
-def _call(resource: Document) -> Text:
-    return Text(f"{resource.get('method', 'POST')} {resource.get('url')}")
 
 
 def _seconds(milliseconds: Any) -> str:
@@ -32,7 +24,7 @@ def _milliseconds(text: str) -> int:
 
 ANSWERS = (
     ("answers", "reply", lambda reply: "directly" if reply == "direct" else "by callback"),
-    ("credentials", "auth", lambda auth: str((auth or {}).get("type", ""))),
+    ("credentials", "auth", fmt.auth_type),
     ("at once", "concurrency", fmt.number),
     ("per minute", "ratePerMinute", fmt.number),
 )
@@ -45,7 +37,7 @@ resources = ApiResource(
     listing=columns("name", "url", *ANSWERS),
     details=columns(
         ("resource", "name"),
-        ("url", _call),
+        ("url", lambda one: f"{one.get('method', 'POST')} {one.get('url')}"),
         *ANSWERS,
         ("headers", "headers", fmt.header_lines),
         ("connect timeout", "connectTimeoutMs", _seconds),

@@ -14,10 +14,8 @@ from aiokafka.errors import (
 )
 
 from cli.shell.errors import CommandError
-from core.shared.errors import InvalidError
 from core.shared.kafka_config import KafkaConfig
-from host.errors import HostError
-from host.instance import KafkaLink, read_instance
+from host.instance import read_instance
 from host.paths import instance_paths
 from settings.settings import Settings
 
@@ -31,33 +29,26 @@ BootstrapOption = Annotated[
 
 def find_broker(bootstrap: str | None, data_dir: Path) -> KafkaConfig:
     """Find the broker that was given, then that of MUSTER_KAFKA_*, then the local instance's."""
-    try:
-        settings = Settings.load({"kafka_bootstrap": bootstrap})
-        if settings.kafka_bootstrap is None:
-            settings = _with_local(settings, data_dir)
-    except (InvalidError, HostError) as error:
-        raise CommandError(f"{str(error).rstrip('.')}.") from error
+    settings = Settings.load({"kafka_bootstrap": bootstrap})
+    if settings.kafka_bootstrap is None:
+        settings = _with_local(settings, data_dir)
     config = settings.to_config("").kafka
     if config is None:
         raise CommandError(
-            "No broker is known: give --bootstrap or MUSTER_KAFKA_BOOTSTRAP, or name with "
+            "No Kafka broker was found: give --bootstrap or MUSTER_KAFKA_BOOTSTRAP, or name with "
             f"--data-dir the folder of an instance that runs with Kafka (not {data_dir})."
         )
     return config
 
 
 def _with_local(settings: Settings, data_dir: Path) -> Settings:
-    link = _link(data_dir)
+    instance = read_instance(instance_paths(data_dir))
+    link = instance.kafka if instance is not None else None
     if link is None:
         return settings
     if link.broker is not None:  # the embedded broker has no authentication
         return settings.with_plain_kafka(link.bootstrap)
     return Settings.load({"kafka_bootstrap": link.bootstrap})
-
-
-def _link(data_dir: Path) -> KafkaLink | None:
-    instance = read_instance(instance_paths(data_dir))
-    return instance.kafka if instance is not None else None
 
 
 @contextmanager

@@ -1,55 +1,22 @@
 """The commands of `muster kafka`; each is imported when it is called."""
 
-import typer
-
-from cli.shell.lazy import SETTINGS, command_panel, lazy_group
+from cli.shell.lazy import command_group, command_panel, lazy_group
 
 COMMANDS = command_panel(
     "Kafka",
-    (
-        "status",
-        "cli.kafka.status:status",
-        "Show brokers, topics, consumers and the relay.",
-        "muster kafka status --watch",
-    ),
-    (
-        "lag",
-        "cli.kafka.status:lag",
-        "Show how far Muster has stored each partition.",
-        "muster kafka lag",
-    ),
+    ("status", "cli.kafka.status", "Show brokers, topics, consumers and the relay."),
+    ("lag", "cli.kafka.status", "Show how far Muster has stored each partition."),
     (
         "dead-letters",
-        "cli.kafka.dead_letters:app",
-        "List, show and delete messages that could not be handled.",
-        "muster kafka dead-letters list --topic payments",
+        "cli.kafka.dead_letters",
+        "Show and delete messages that could not be handled.",
     ),
-    (
-        "redrive",
-        "cli.kafka.redrive:redrive",
-        "Handle dead letters again.",
-        "muster kafka redrive --topic payments",
-    ),
-    (
-        "rewind",
-        "cli.kafka.rewind:rewind",
-        "Read messages again, after a restore of the database.",
-        "muster kafka rewind --to 2h",
-    ),
-    (
-        "produce",
-        "cli.kafka.produce:produce",
-        "Send messages to a topic.",
-        """muster kafka produce payments -d '{"order": "17"}' --key 17""",
-    ),
+    ("redrive", "cli.kafka.redrive", "Handle dead letters again."),
+    ("rewind", "cli.kafka.rewind", "Read messages again, after a restore of the database."),
+    ("produce", "cli.kafka.produce", "Send messages to a topic."),
 )
 
-app = typer.Typer(
-    cls=lazy_group(COMMANDS),
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-)
+app = command_group("muster kafka status", cls=lazy_group(COMMANDS))
 
 
 @app.callback()

@@ -33,13 +33,9 @@ def _decoded(value: Any, encoding: str) -> str:
     return f"{value}  (base64)" if encoding == "base64" else str(value)
 
 
-def _key(dead_letter: Document) -> Text:
-    return Text(_decoded(dead_letter.get("key"), dead_letter["keyEncoding"]))
-
-
-def _headers(headers: Any) -> Text:
+def _headers(headers: Any) -> str:
     lines = [f"{one['name']}: {_decoded(one['value'], one['encoding'])}" for one in headers]
-    return Text("\n".join(lines))
+    return "\n".join(lines)
 
 
 dead_letters = ApiResource(
@@ -65,7 +61,7 @@ dead_letters = ApiResource(
         "attempts",
         ("failed", "failedAt", fmt.moment),
         ("handled", "redrivenAt", fmt.moment),
-        ("key", _key),
+        ("key", lambda one: _decoded(one.get("key"), one["keyEncoding"])),
         ("headers", "headers", _headers),
         ("bytes", "size", fmt.number),
     ),
@@ -83,13 +79,8 @@ class DeadLetterFilters:
 
 
 def _view(dead_letter: Document) -> RenderableType:
-    match dead_letter["dataEncoding"]:
-        case "none":
-            data = fmt.dim("A tombstone: the message has no data.")
-        case "base64":
-            data = Text(f"{dead_letter['data']}  (base64: not JSON)")
-        case _:
-            data = Text(fmt.pretty(dead_letter.get("data")))
+    missing = "A tombstone: the message has no data."
+    data = fmt.payload(dead_letter.get("data"), dead_letter["dataEncoding"], missing)
     return Group(pairs(dead_letters.details, dead_letter), fmt.dim("data"), data)
 
 

@@ -15,7 +15,7 @@ from aiokafka.errors import CommitFailedError
 from actors.kafka.client import client_options
 from cli.kafka.broker import BootstrapOption, find_broker, translate_errors
 from cli.shell import formats as fmt
-from cli.shell.context import DATA_DIR, DataDir, JsonFlag, command, out, print_json
+from cli.shell.context import DATA_DIR, DataDir, JsonFlag, out, print_json, single_command
 from cli.shell.errors import CommandError
 from cli.shell.options import option
 from cli.shell.output import columns, table
@@ -68,7 +68,7 @@ def plan_moves(
     return moves
 
 
-@command
+@single_command("muster kafka rewind --to 2h")
 async def rewind(
     to: str = option(
         "Read messages again since: 2026-07-27T10:00:00Z, or 2h for two hours ago.",

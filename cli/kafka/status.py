@@ -1,6 +1,6 @@
 """`muster kafka status` and `muster kafka lag`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -9,9 +9,8 @@ from rich.text import Text
 
 from cli.shell import formats as fmt
 from cli.shell.client import Document
-from cli.shell.context import CommandContext, command
-from cli.shell.durations import format_duration
-from cli.shell.output import columns, pairs, sections, table
+from cli.shell.context import CommandContext, single_command
+from cli.shell.output import columns, pairs, sections, table, table_or
 from cli.shell.watching import WatchOptions, show_or_watch
 
 PATH = "/api/kafka"
@@ -36,7 +35,7 @@ def _published(relay: Document | None) -> str:
         return ""
     words = f"{relay['published']:,}, {relay['backlog']:,} waiting"
     if relay["backlog"]:
-        words += f" (the oldest for {format_duration(relay['oldestSeconds'])})"
+        words += f" (the oldest for {fmt.format_duration(relay['oldestSeconds'])})"
     troubles = {"heldTopics": "topics held back", "refused": "events refused", "vanished": "lost"}
     return ", ".join([words, *(f"{relay[n]:,} {w}" for n, w in troubles.items() if relay.get(n))])
 
@@ -44,10 +43,6 @@ def _published(relay: Document | None) -> str:
 @fmt.RightAligned
 def _lag(lag: int | None) -> Text:
     return Text(str(fmt.number(lag)), style="yellow" if lag else "")
-
-
-def _connected(is_up: Any) -> Text:
-    return Text("up", style="green") if is_up else Text("down", style="bold red")
 
 
 BROKERS = columns(
@@ -73,7 +68,7 @@ TOPICS = columns(
 )
 CONSUMERS = columns(
     ("consumer", "name"),
-    ("state", "connected", _connected),
+    ("state", "connected", fmt.up_or_down),
     ("restarts", "restarts", fmt.number),
     ("partitions", "partitions", fmt.number),
     ("messages", "records", fmt.number),
@@ -93,7 +88,7 @@ PARTITIONS = columns(
 )
 
 
-@command
+@single_command("muster kafka status --watch")
 async def status(shell: CommandContext, options: WatchOptions) -> None:
     """Show brokers, topics, consumers and the relay, as far as they concern your tenant.
 
@@ -104,7 +99,7 @@ async def status(shell: CommandContext, options: WatchOptions) -> None:
     await _show(shell, options, _status_view)
 
 
-@command
+@single_command("muster kafka lag")
 async def lag(shell: CommandContext, options: WatchOptions) -> None:
     """Show for each partition the offset up to which messages are stored, and how many are not.
 
@@ -133,14 +128,12 @@ def _if_configured(view: Callable[[Document], RenderableType], kafka: Document) 
 
 
 def _status_view(kafka: Document) -> RenderableType:
-    topics: Sequence[Document] = kafka.get("topics") or ()
     return sections(
         pairs(BROKERS, kafka),
-        table(TOPICS, topics) if topics else fmt.dim("No topic is configured or named by a wait."),
+        table_or(TOPICS, kafka.get("topics") or (), "No topic is configured or named by a wait."),
         table(CONSUMERS, kafka.get("ingest") or ()),
     )
 
 
 def _lag_view(kafka: Document) -> RenderableType:
-    rows = kafka.get("partitions")
-    return table(PARTITIONS, rows) if rows else fmt.dim("No partition is being read.")
+    return table_or(PARTITIONS, kafka.get("partitions") or (), "No partition is being read.")

@@ -6,10 +6,8 @@ from rich.text import Text
 
 from cli.shell import formats as fmt
 from cli.shell.client import Document
-from cli.shell.context import JsonFlag, command, print_result
-from cli.shell.errors import CommandError, as_sentence
+from cli.shell.context import JsonFlag, print_result, single_command
 from cli.shell.output import columns, table
-from core.shared.errors import InvalidError
 from settings.table import list_settings
 
 
@@ -30,11 +28,8 @@ SETTINGS = columns(
 )
 
 
-@command
+@single_command("muster config")
 async def config(as_json: JsonFlag = False) -> None:
     """Show every setting, its value and where it comes from; secrets stay hidden."""
-    try:
-        rows = [asdict(row) for row in list_settings()]
-    except InvalidError as error:
-        raise CommandError(as_sentence(error)) from error
+    rows = [asdict(row) for row in list_settings()]
     print_result(rows, table(SETTINGS, rows), as_json=as_json)

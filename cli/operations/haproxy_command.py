@@ -4,12 +4,9 @@ import os
 import stat
 from pathlib import Path
 
-import typer
-
-from cli.shell.context import out, print_error
+from cli.shell.context import out, single_command
 from cli.shell.errors import CommandError
-from cli.shell.options import argument, flatten_options
-from core.shared.errors import MusterError
+from cli.shell.options import argument
 from host.proxy.haproxy import LAUNCHER, ProxyOptions, find_program, write_launcher
 from host.proxy.haproxy_limits import ProxyLimits
 from settings.settings import Settings
@@ -27,19 +24,12 @@ def proxy_limits_of(settings: Settings) -> ProxyLimits:
     )
 
 
-@flatten_options
+@single_command("muster haproxy ~/muster-front")
 def haproxy(
     folder: Path = argument("Folder for HAProxy's files; only you can read it."),
 ) -> None:
     """Write the program that Ray starts as HAProxy; name it in RAY_SERVE_HAPROXY_BINARY_PATH."""
-    try:
-        out.print(str(_write(folder.expanduser().absolute(), Settings.load())), soft_wrap=True)
-    except (MusterError, CommandError) as error:
-        print_error(str(error))
-        raise typer.Exit(1) from None
-
-
-def _write(folder: Path, settings: Settings) -> Path:
+    folder = folder.expanduser().absolute()
     if len(os.fsencode(folder)) > MAX_PATH_BYTES:
         raise CommandError(
             f"The path {folder} is too long for the sockets in it: use one of at most "
@@ -49,10 +39,11 @@ def _write(folder: Path, settings: Settings) -> Path:
     program = find_program(but=folder / LAUNCHER)
     if program is None:
         raise CommandError("HAProxy was not found: install ray[serve] on Linux, or haproxy.")
-    launcher = write_launcher(folder, program, ProxyOptions(bounds=proxy_limits_of(settings)))
+    limits = proxy_limits_of(Settings.load())
+    launcher = write_launcher(folder, program, ProxyOptions(bounds=limits))
     if launcher is None:
         raise CommandError(f"Programs cannot be executed in {folder}: choose another folder.")
-    return launcher
+    out.print(str(launcher), soft_wrap=True)
 
 
 def _make_private(folder: Path) -> None:

@@ -2,17 +2,16 @@
 
 from rich.status import Status
 
-from cli.shell.context import JsonFlag, command, err, print_result
+from cli.shell.context import JsonFlag, err, print_result, single_command
 from cli.shell.database import DatabaseOptions
-from cli.shell.errors import CommandError, as_sentence
+from cli.shell.errors import CommandError
 from cli.shell.options import option
-from core.shared.errors import MusterError
 from storage.postgres import migrate as migrations
 from storage.postgres.error_class import DATABASE_ERRORS
 from storage.postgres.pool import CONNECTION_ERRORS, INVALID_DSN_ERRORS
 
 
-@command
+@single_command("muster migrate --dry-run")
 async def migrate(
     database: DatabaseOptions,
     dry_run: bool = option(
@@ -33,8 +32,6 @@ async def migrate(
             else:
                 options = migrations.MigrationOptions(progress=err.print)
                 names = await migrations.migrate(dsn, options)
-    except MusterError as error:
-        raise CommandError(as_sentence(error)) from error
     except INVALID_DSN_ERRORS as error:
         raise CommandError(f"The address of the database is not valid: {error}.") from error
     except CONNECTION_ERRORS as error:

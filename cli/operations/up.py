@@ -13,20 +13,17 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-import typer
-
 from actors.runtime.names import SUPERVISOR, dispatch_pool_name, expected_actors
 from cli.operations.haproxy_command import proxy_limits_of
-from cli.shell.context import JsonFlag, err, out, print_error, print_json_line
-from cli.shell.errors import CommandError
+from cli.shell.context import JsonFlag, err, out, print_json_line, single_command
 from cli.shell.instance import KEY_FILE
-from cli.shell.options import flatten_options, option
+from cli.shell.options import option
 from core.shared.config import Config, Placement
 from core.shared.errors import MusterError
 from host.detach import spawn_detached
-from host.errors import HostError
-from host.instance import HostInstance, write_private
-from host.kafka.selection import EMBEDDED, kafka_up, kill_kafka, load_settings, prefetch_jars
+from host.instance import HostInstance
+from host.kafka.broker import kill_kafka
+from host.kafka.selection import EMBEDDED, kafka_up, load_settings, prefetch_jars
 from host.lifecycle import announce, claim, kill, ray_up, watch
 from host.paths import InstancePaths, instance_paths
 from host.postgres import embedded
@@ -62,7 +59,7 @@ class UpFlags:
     dashboard: bool | None = option("Start Ray's dashboard, on loopback.", "--dashboard")
 
 
-@flatten_options
+@single_command("muster up --port 8000")
 def up(
     flags: UpFlags,
     detach: bool = option("Run in the background.", "--detach", default=False),
@@ -70,19 +67,15 @@ def up(
     quiet: bool = option("", "--quiet", default=False, hidden=True),
 ) -> None:
     """Start Muster here: PostgreSQL, Ray, the actors and the HTTP API. Ctrl-C stops it."""
+    given = asdict(flags)
+    settings = load_settings(given, given.pop("kafka"))
+    if detach:
+        _run_detached(settings, flags, as_json=as_json)
+        return
     try:
-        given = asdict(flags)
-        settings = load_settings(given, given.pop("kafka"))
-        if detach:
-            _run_detached(settings, flags, as_json=as_json)
-        else:
-            greet = _quiet if quiet else partial(_greet, as_json=as_json)
-            _run_here(settings, flags.kafka, greet)
+        _run_here(settings, flags.kafka, None if quiet else partial(_greet, as_json=as_json))
     except StopRequested:
         err.print("Stopped.")
-    except (HostError, MusterError, CommandError) as error:
-        print_error(str(error))
-        raise typer.Exit(1) from None
 
 
 def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
@@ -99,7 +92,7 @@ def _run_detached(settings: Settings, flags: UpFlags, *, as_json: bool) -> None:
     _greet(instance, _key_of(instance_paths(settings.data_dir)), as_json=as_json)
 
 
-def _run_here(settings: Settings, kafka: str | None, greet: GreetUser) -> None:
+def _run_here(settings: Settings, kafka: str | None, greet: GreetUser | None) -> None:
     options = NodeOptions(
         host=settings.host,
         port=settings.port,
@@ -121,7 +114,9 @@ def _run_here(settings: Settings, kafka: str | None, greet: GreetUser) -> None:
             crew = replace(options, actors=len(expected_actors(config)) + len(UNLISTED))
             with ray_up(paths, crew, signals, _say) as node:
                 _serve(connected, config, node)
-                greet(announce(paths, node, link), _key_of(paths))
+                instance = announce(paths, node, link)
+                if greet is not None:
+                    greet(instance, _key_of(paths))
                 watch(node)
 
 
@@ -184,7 +179,7 @@ def _provision(dsn: str, paths: InstancePaths) -> None:
     if done.migrations:
         _say(f"The schema is up to date ({', '.join(done.migrations)})")
     if done.new_key is not None:
-        write_private(paths.data_dir / KEY_FILE, done.new_key + "\n")
+        key_file.write_private(paths.data_dir / KEY_FILE, done.new_key + "\n")
         _say(f"Created the first tenant and its admin key ({paths.data_dir / KEY_FILE})")
 
 
@@ -193,10 +188,6 @@ def _key_of(paths: InstancePaths) -> str | None:
         return (paths.data_dir / KEY_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
-
-
-def _quiet(instance: HostInstance, key: str | None) -> None:
-    """Print nothing: the output of a background process is a log file."""
 
 
 def _greet(instance: HostInstance, key: str | None, *, as_json: bool) -> None:

@@ -51,11 +51,11 @@ class Client:
         sent = {"content": content, "headers": typed, "params": _without_none(params) or None}
         return await self._send("POST", path, server_wait=server_wait, **sent)
 
-    async def put(self, path: str, body: Any) -> Any:
-        return await self._send("PUT", path, json=body)
+    async def put(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
+        return await self._send("PUT", path, json=body, headers=headers)
 
-    async def patch(self, path: str, body: Any) -> Any:
-        return await self._send("PATCH", path, json=body)
+    async def patch(self, path: str, body: Any, headers: Mapping[str, str] | None = None) -> Any:
+        return await self._send("PATCH", path, json=body, headers=headers)
 
     async def delete(self, path: str) -> Any:
         return await self._send("DELETE", path)
@@ -100,6 +100,8 @@ async def connect(instance: Instance) -> AsyncIterator[Client]:
         headers=headers,
         # The proxies of the environment lead to other machines only.
         trust_env=not instance.is_local,
+        # Certificates take a while to load.
+        verify=not instance.is_local or instance.url.startswith("https:"),
     ) as http:
         yield Client(instance, http)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import wraps
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +16,13 @@ import typer
 from rich.console import Console, RenderableType
 
 from cli.shell.client import Client, connect
-from cli.shell.errors import CommandError
+from cli.shell.errors import CommandError, InputError, as_sentence
 from cli.shell.instance import find_instance
-from cli.shell.lazy import example, unwrap_text
+from cli.shell.lazy import command_group, example, unwrap_text
 from cli.shell.options import flatten_options, option
 from cli.shell.problems import explain_not_found
+from core.shared.errors import MusterError
+from host.errors import HostError
 
 DATA_DIR = Path(".muster")
 _PANEL = "Instance"
@@ -28,6 +31,7 @@ _PANEL = "Instance"
 _PIPED_WIDTH = 240
 
 AsyncCommand = Callable[..., Coroutine[Any, Any, None]]
+AnyCommand = AsyncCommand | Callable[..., None]
 
 
 def _width() -> int | None:
@@ -38,6 +42,7 @@ def _width() -> int | None:
 out = Console(highlight=False, width=_width())
 err = Console(stderr=True, highlight=False)
 
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DataDir = Annotated[
     Path,
@@ -83,16 +88,22 @@ class CommandContext:
         print_result(document, shown, as_json=self.as_json)
 
 
-def command(function: AsyncCommand) -> Callable[..., None]:
-    """Make an async function a Typer command: options flattened, errors in one sentence."""
+def command(function: AnyCommand) -> Callable[..., None]:
+    """Make a function a Typer command: options flattened, errors in one sentence."""
 
     @wraps(function)
     def run(**given: Any) -> None:
         try:
-            asyncio.run(function(**given))
+            if iscoroutinefunction(function):
+                asyncio.run(function(**given))
+            else:
+                function(**given)
         except CommandError as error:
             print_error(error.sentence)
             raise typer.Exit(error.exit_code) from None
+        except (MusterError, HostError) as error:
+            print_error(as_sentence(error))
+            raise typer.Exit(1) from None
 
     run.__doc__ = unwrap_text(function.__doc__)
     return flatten_options(run)
@@ -100,13 +111,39 @@ def command(function: AsyncCommand) -> Callable[..., None]:
 
 def subcommand(
     app: typer.Typer, name: str, *examples: str
-) -> Callable[[AsyncCommand], Callable[..., None]]:
-    """Register an async function as a command of a group, with examples below its help."""
+) -> Callable[[AnyCommand], Callable[..., None]]:
+    """Register a function as a command of a group, with examples below its help."""
 
-    def register(function: AsyncCommand) -> Callable[..., None]:
+    def register(function: AnyCommand) -> Callable[..., None]:
         return app.command(name, epilog=example(*examples))(command(function))
 
     return register
+
+
+def single_command(*examples: str) -> Callable[[AnyCommand], typer.Typer]:
+    """Make a function a command that belongs to no group, for a `CommandEntry`."""
+
+    def register(function: AnyCommand) -> typer.Typer:
+        app = command_group()
+        subcommand(app, function.__name__, *examples)(function)
+        return app
+
+    return register
+
+
+def confirm(question: str, *, yes: bool, asks_scripts: bool = True) -> None:
+    """Go on only if the answer is yes; scripts have to give --yes if they are asked too."""
+    if yes or not (asks_scripts or has_terminal()):
+        return
+    if not has_terminal():
+        raise InputError(f"{question} Give --yes to confirm: there is no terminal to ask on.")
+    if not typer.confirm(question, err=True):
+        raise typer.Exit(1)
+
+
+def has_terminal() -> bool:
+    """Return whether a person can answer."""
+    return sys.stdin.isatty()
 
 
 def print_result(document: Any, shown: RenderableType, *, as_json: bool) -> None:

@@ -31,10 +31,7 @@ class DatabaseOptions:
             return self.database_url
         from host.postgres import embedded  # noqa: PLC0415
 
-        try:
-            server = embedded.running(self.data_dir)
-        except embedded.EmbeddedPostgresError as error:
-            raise CommandError(as_sentence(error)) from error
+        server = embedded.running(self.data_dir)
         if server is None:
             raise CommandError(
                 f"No PostgreSQL runs on {self.data_dir}: start Muster with `muster up` (it "
@@ -45,7 +42,6 @@ class DatabaseOptions:
     @asynccontextmanager
     async def open(self, name: str, max_size: int = 1) -> AsyncIterator["Pool"]:
         """Open a database whose schema is up to date; every error becomes one sentence."""
-        from core.shared.errors import MusterError  # noqa: PLC0415
         from storage.postgres.pool import (  # noqa: PLC0415
             CONNECTION_ERRORS,
             PoolOptions,
@@ -59,7 +55,7 @@ class DatabaseOptions:
                 yield pool
             finally:
                 await pool.close()
-        except (MusterError, SchemaMismatchError) as error:
+        except SchemaMismatchError as error:
             raise CommandError(as_sentence(error)) from error
         except CONNECTION_ERRORS as error:
             raise CommandError(f"The database does not answer: {error}.") from error

@@ -17,7 +17,8 @@ class InputError(CommandError):
     exit_code = 2
 
 
-def as_sentence(error: Exception) -> str:
-    """Write an error's text with a capital letter and a full stop."""
-    text = str(error)
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+def as_sentence(error: object) -> str:
+    """Write a text with a full stop, and a capital letter unless it begins with a name or an id."""
+    text = str(error).rstrip(".")
+    is_word = text.partition(" ")[0].rstrip(",:").isalpha()
+    return f"{text[:1].upper()}{text[1:]}." if is_word else f"{text}."

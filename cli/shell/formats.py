@@ -10,7 +10,6 @@ from typing import Any
 from rich.text import Text
 
 from cli.shell.client import Document
-from cli.shell.durations import format_duration
 
 Format = Callable[[Any], str | Text]
 _ONE_LINE = 120
@@ -35,17 +34,17 @@ class RightAligned:
         return self.render(value)
 
 
-def text(value: Any) -> Text:
+def text(value: Any) -> str:
     """Show any value as it is, lists with commas."""
     match value:
         case None:
-            return Text("")
+            return ""
         case bool():
-            return Text("yes" if value else "no")
+            return "yes" if value else "no"
         case list() | tuple():
-            return Text(", ".join(map(str, value)))
+            return ", ".join(map(str, value))
         case _:
-            return Text(str(value))
+            return str(value)
 
 
 def dim(value: str) -> Text:
@@ -62,7 +61,7 @@ def styled(styles: Mapping[str, str], other: str = "") -> Format:
     return render
 
 
-def either(yes: str, no: str) -> Format:
+def either(yes: str | Text, no: str | Text) -> Format:
     """Show a truth value by one of two words."""
     return lambda value: yes if value else no
 
@@ -85,22 +84,48 @@ def pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def data_line(value: Any) -> Text:
-    return Text(one_line(value))
+def payload(value: Any, encoding: str, missing: str) -> Text:
+    """Show data as the API encodes it, or the sentence `missing` if there is none."""
+    match encoding:
+        case "none":
+            return dim(missing)
+        case "json":
+            return Text(pretty(value))
+        case "base64":
+            return Text(f"{value}  (base64: not JSON)")
+        case _:
+            return Text(str(value))
 
 
-def whole_line(value: Any) -> Text:
+def whole_line(value: Any) -> str:
     """Show JSON data on one line, however long it is."""
-    return Text("" if value is None else json.dumps(value, ensure_ascii=False))
+    return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def header_lines(value: Any) -> Text:
-    return Text("\n".join(f"{name}: {text}" for name, text in (value or {}).items()))
+def header_lines(value: Any) -> str:
+    return "\n".join(f"{name}: {text}" for name, text in (value or {}).items())
 
 
-def key_values(value: Any) -> Text:
+def auth_type(auth: Any) -> str:
+    return str((auth or {}).get("type", ""))
+
+
+def key_values(value: Any) -> str:
     """Show the API's `[{"key": …, "value": …}]`."""
-    return Text(", ".join(f"{one['key']}={one['value']}" for one in value or ()))
+    return ", ".join(f"{one['key']}={one['value']}" for one in value or ())
+
+
+def format_duration(seconds: float) -> str:
+    """Write a duration by its two biggest units, as in `2d 3h` or `1.5s`."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+    left = round(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)):
+        amount, left = divmod(left, size)
+        if amount or parts:
+            parts.append((amount, unit))
+    return " ".join(f"{amount}{unit}" for amount, unit in parts[:2] if amount)
 
 
 def length(value: Any) -> str:
@@ -151,6 +176,8 @@ def percent(value: Any) -> str:
 def milliseconds(value: Any) -> str:
     return "" if value is None else f"{value:.0f} ms"
 
+
+up_or_down = either(Text("up", style="green"), Text("down", style="bold red"))
 
 # When a resource was created and changed, as columns.
 TIMES = (("created", "createdAt", moment), ("changed", "updatedAt", moment))

@@ -51,7 +51,7 @@ def read_object(given: str) -> dict[str, Any]:
     """Read a document that has to be a JSON object."""
     document = read_document(given)
     if not isinstance(document, dict):
-        raise InputError(f"Expected a JSON object such as {{…}}, not {_kind(document)}.")
+        raise InputError(f"Expected a JSON object such as {{…}}, not {json.dumps(document)[:20]}.")
     return document
 
 
@@ -70,17 +70,3 @@ def _text_of(given: str) -> tuple[str, str]:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
-
-
-def _kind(document: Any) -> str:
-    match document:
-        case None:
-            return "null"
-        case bool():
-            return "a truth value"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a text"
-        case _:
-            return "a list"

@@ -12,38 +12,27 @@ from typer.main import get_command
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """A command by name; `target` is `module:function`, or `module:app` for a group."""
+    """A command by name; its module has a group called `app`, or a command of that name."""
 
     name: str
-    target: str
+    module: str
     summary: str
-    example: str
     panel: str
 
     def load(self) -> Any:
         """Import the command and build it."""
-        module, _, attribute = self.target.partition(":")
-        target = getattr(import_module(module), attribute)
-        if isinstance(target, typer.Typer):
-            built = get_command(target)
-            built.name = self.name
-            built.help = built.help or self.summary
-        else:
-            app = typer.Typer(add_completion=False, context_settings=SETTINGS)
-            app.command(self.name, help=unwrap_text(target.__doc__))(target)
-            built = get_command(app)
-        built.epilog = example(self.example)
+        module = import_module(self.module)
+        built: Any = get_command(getattr(module, "app", None) or getattr(module, self.name))
+        built.name = self.name
+        built.help = built.help or self.summary
         return built
 
 
-def command_panel(title: str, *rows: tuple[str, str, str, str]) -> tuple[CommandEntry, ...]:
-    """Make the entries of one panel of the help, each of its name, target, summary and example."""
-    return tuple(
-        CommandEntry(name=name, target=target, summary=summary, example=line, panel=title)
-        for name, target, summary, line in rows
-    )
+def command_panel(title: str, *rows: tuple[str, str, str]) -> tuple[CommandEntry, ...]:
+    """Make the entries of one panel of the help, each of its name, module and summary."""
+    return tuple(CommandEntry(*row, panel=title) for row in rows)
 
 
 class LazyCommand(TyperCommand):
@@ -79,9 +68,15 @@ def lazy_group(
     return LazyGroup
 
 
-def command_group() -> typer.Typer:
+def command_group(*examples: str, **details: Any) -> typer.Typer:
     """Make a group of commands, whose help is the summary of its `CommandEntry`."""
-    return typer.Typer(no_args_is_help=True, add_completion=False, context_settings=SETTINGS)
+    return typer.Typer(
+        **details,
+        no_args_is_help=True,
+        add_completion=False,
+        context_settings=SETTINGS,
+        epilog=example(*examples) if examples else None,
+    )
 
 
 def unwrap_text(docstring: str | None) -> str:

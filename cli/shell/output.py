@@ -19,8 +19,9 @@ class Column:
     format: Format
     field: str | None = None
 
-    def cell(self, document: Document) -> str | Text:
-        return self.format(document if self.field is None else document.get(self.field))
+    def cell(self, document: Document) -> Text:
+        shown = self.format(document if self.field is None else document.get(self.field))
+        return Text(shown) if isinstance(shown, str) else shown  # brackets are no markup
 
 
 Columns = tuple[Column, ...]
@@ -48,12 +49,17 @@ def table(shown: Columns, items: Iterable[Document]) -> Table:
     return made
 
 
+def table_or(shown: Columns, items: Sequence[Document], nothing: str) -> RenderableType:
+    """Make a table, or say that there is nothing to show."""
+    return table(shown, items) if items else dim(nothing)
+
+
 def pairs(shown: Columns, document: Document) -> Table:
     """Make one line of each column; those without a value are left out."""
     return pairs_table([(column.title, column.cell(document)) for column in shown])
 
 
-def pairs_table(rows: Iterable[tuple[str, str | Text]]) -> Table:
+def pairs_table(rows: Iterable[tuple[str, Text]]) -> Table:
     """Show names and values, one pair on a line; empty values are left out."""
     made = Table.grid(padding=(0, 2))
     made.add_column(style="dim", no_wrap=True)

@@ -1,16 +1,20 @@
 """What is typed, as the API takes it: codes, pairs, moments, durations and credentials."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_secret
 from cli.shell.options import option
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_PART = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_MAX_DURATION = timedelta(days=100 * 365)
 
 
 def join_path(base: str, *parts: str) -> str:
@@ -23,42 +27,74 @@ def name_from_code(code: str) -> str:
     return code.replace("-", " ").capitalize()
 
 
+def parse_limit(option: str, most: int, text: str) -> int | None:
+    """Parse the value of an option: a number from 1 to `most`, or none for no limit."""
+    given = text.strip().lower()
+    if given == "none":
+        return None
+    if not given.isdecimal() or not 1 <= int(given) <= most:
+        raise InputError(f"{option} is a number from 1 to {most:,}, or none; not '{text}'.")
+    return int(given)
+
+
 def parse_pairs(given: Iterable[str], what: str) -> list[tuple[str, str]]:
-    """Split texts of the form KEY=VALUE."""
+    """Split texts of the form NAME=VALUE."""
     pairs: list[tuple[str, str]] = []
     for text in given:
-        key, sign, value = text.partition("=")
-        if not sign or not key:
-            raise InputError(f"'{text}' is not a {what}: write KEY=VALUE.")
-        pairs.append((key, value))
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise InputError(f"'{text}' is not a {what}: write NAME=VALUE.")
+        pairs.append((name, value))
     return pairs
 
 
 def parse_entries(what: str) -> Callable[[list[str]], list[dict[str, str]]]:
-    """Make a converter from KEY=VALUE texts to the API's `[{"key": …, "value": …}]`."""
+    """Make a converter from NAME=VALUE texts to the API's `[{"key": …, "value": …}]`."""
     return lambda given: [{"key": key, "value": value} for key, value in parse_pairs(given, what)]
 
 
 def parse_time(text: str, now: datetime | None = None) -> str:
     """Read a moment: a duration before now, as in 10m, or a date with or without a time of day."""
-    if text[:4].isdigit() and text[4:5] == "-":
-        moment = _dated(text)
-    else:
-        moment = (now or datetime.now(UTC)) - parse_duration(text)
+    try:
+        if text[:4].isdigit() and text[4:5] == "-":
+            moment = datetime.fromisoformat(text)
+        else:
+            moment = (now or datetime.now(UTC)) - parse_duration(text)
+    except (ValueError, InputError) as error:
+        raise InputError(
+            f"'{text}' is not a time: write for example 10m, 2d or 2026-01-31T12:00."
+        ) from error
+    # A date without a zone is meant on the clock of this machine.
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+def parse_duration(text: str, *, can_be_zero: bool = False) -> timedelta:
+    """Read `90`, `90s`, `30d` or `1h30m`; a bare number means seconds."""
+    compact = text.strip().lower().replace(" ", "")
+    if re.fullmatch(r"\d+(\.\d+)?", compact):
+        compact += "s"
+    if not re.fullmatch(f"(?:{_PART.pattern})+", compact):
+        raise InputError(f"'{text}' is not a duration: write for example 90s, 15m, 12h or 30d.")
+    try:
+        length = sum(
+            (timedelta(**{_UNITS[unit]: float(amount)}) for amount, unit in _PART.findall(compact)),
+            timedelta(),
+        )
+    except OverflowError:
+        length = timedelta.max
+    if length > _MAX_DURATION:
+        raise InputError(f"'{text}' is too long: at most 100 years.")
+    if not length and not can_be_zero:
+        raise InputError(f"'{text}' is too short: more than 0.")
+    return length
+
+
 def parse_seconds(text: str) -> int:
-    """Read a duration in whole seconds."""
-    seconds = parse_duration(text).total_seconds()
+    """Read a duration in whole seconds, which may be 0."""
+    seconds = parse_duration(text, can_be_zero=True).total_seconds()
     if seconds != round(seconds):
         raise InputError(f"'{text}' must be whole seconds.")
     return round(seconds)
-
-
-def parse_duration_or_zero(text: str) -> float:
-    """Read a duration in seconds, which may be 0."""
-    return 0.0 if text.strip() in {"0", "0s"} else parse_duration(text).total_seconds()
 
 
 def encode_with_raw(fields: Mapping[str, Any], name: str, text: str | None) -> bytes:
@@ -71,17 +107,7 @@ def encode_with_raw(fields: Mapping[str, Any], name: str, text: str | None) -> b
 
 
 def parse_headers(given: list[str]) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise InputError(f"'{text}' is not a header: write NAME=VALUE.")
-        headers[name] = value
-    return headers
-
-
-def _bearer(given: str) -> dict[str, str]:
-    return {"type": "bearer", "token": read_secret(given)}
+    return dict(parse_pairs(given, "header"))
 
 
 def _basic(given: str) -> dict[str, str]:
@@ -104,7 +130,7 @@ class CredentialOptions:
     bearer: str | None = option(
         "Bearer token to send; @file or - keeps it out of the process list.",
         api="auth",
-        convert=_bearer,
+        convert=lambda given: {"type": "bearer", "token": read_secret(given)},
         secret=True,
     )
     basic: str | None = option(
@@ -113,13 +139,3 @@ class CredentialOptions:
         convert=_basic,
         secret=True,
     )
-
-
-def _dated(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InputError(
-            f"'{text}' is not a time: write for example 10m, 2d or 2026-01-31T12:00."
-        ) from error
-    return moment if moment.tzinfo else moment.astimezone()  # the clock of this machine

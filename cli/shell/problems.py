@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cli.shell.errors import CommandError
+from cli.shell.errors import CommandError, as_sentence
 
 _HINTS = {
     401: "Give a key with --key or MUSTER_KEY.",
@@ -72,13 +72,7 @@ def problem_sentence(status: int, document: Mapping[str, Any]) -> str:
         text += f" (request {document['requestId']})"
     is_about_keys = status in _HINTS and document.get("code") in _ABOUT_KEYS
     hint = f" {_HINTS[status]}" if is_about_keys else ""
-    return f"{_capitalized(text)}.{hint}"
-
-
-def _capitalized(text: str) -> str:
-    """Begin with a capital letter, unless the text begins with a name such as an id."""
-    is_word = text.partition(" ")[0].rstrip(",:").isalpha()
-    return f"{text[:1].upper()}{text[1:]}" if is_word else text
+    return f"{as_sentence(text)}{hint}"
 
 
 def _fault(fault: Mapping[str, Any]) -> str:

@@ -1,38 +1,42 @@
-"""The commands that every resource of the API has: list, show, remove, and verbs."""
+"""The commands that every resource of the API has: list, show, put, remove, and verbs."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, fields, make_dataclass
 from typing import Annotated, Any
 
 import typer
 
-from cli.shell import formats as fmt
-from cli.shell.client import Document
-from cli.shell.context import CommandContext, out, print_json, subcommand
+from cli.shell.client import Client, Document
+from cli.shell.context import CommandContext, YesOption, confirm, out, print_json, subcommand
 from cli.shell.errors import InputError
-from cli.shell.lazy import command_group
-from cli.shell.options import request_fields
-from cli.shell.output import Columns, pairs, table
-from cli.shell.parsing import join_path
-from core.dispatch.subscription import is_code
+from cli.shell.lazy import command_group, example
+from cli.shell.options import option, request_fields
+from cli.shell.output import Columns, pairs, table_or
+from cli.shell.parsing import join_path, name_from_code
+from cli.shell.problems import ProblemResponseError
 
 CursorOption = Annotated[
     str | None, typer.Option(help="Continue after the page that printed this cursor.")
 ]
 
 
-def limit_option(most: int = 500) -> Any:
-    """Make the option that says how many items a page has."""
-    return Annotated[int, typer.Option(min=1, max=most, help="Items on one page.")]
-
-
 LimitOption = Annotated[int, typer.Option(min=1, max=500, help="Items on one page.")]
+ResolveNames = Callable[[Client, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoFilters:
-    """A listing without filters."""
+class NoOptions:
+    """Stands where a command has no options of its own."""
+
+
+def page_options(limit: int, most: int) -> type[Any]:
+    """Make the options of a listing that is printed page by page."""
+    size = option("Items on one page.", default=limit, min=1, max=most)
+    cursor = option("Continue after the page that printed this cursor.")
+    return make_dataclass(
+        "PageOptions", [("limit", int, size), ("cursor", str | None, cursor)], frozen=True
+    )
 
 
 @dataclass(frozen=True)
@@ -43,14 +47,16 @@ class ApiResource:
     command: str
     path: str
     _: KW_ONLY
-    argument: Any
+    argument: Any = None
     """What names one resource: `argument("The pool's code or id.", metavar="POOL")`."""
-    example: str
-    listing: Columns
+    example: str = ""
+    listing: Columns = ()
     details: Columns = ()
     id_type: type[Any] = str
     id_pattern: str | None = None
-    """What an id looks like, if a resource has a code beside its id."""
+    """What an id looks like; without it any name is sent."""
+    is_code: Callable[[str], bool] | None = None
+    """Whether a text can be a code, if resources have codes beside their ids."""
     not_found: str = "There is no {noun} {name}: see `muster {command} list`."
     app: typer.Typer = field(default_factory=command_group)
 
@@ -60,9 +66,12 @@ class ApiResource:
         Raises:
             InputError: No resource can have this name.
         """
-        is_name = self.id_pattern is None or is_code(name) or re.fullmatch(self.id_pattern, name)
-        if not is_name:
-            raise InputError(f"'{name}' cannot be a {self.noun}: see `muster {self.command} list`.")
+        is_id = self.id_pattern is None or re.fullmatch(self.id_pattern, name)
+        if not is_id and not (self.is_code and self.is_code(name)):
+            names = "code or id" if self.is_code else "id"
+            raise InputError(
+                f"'{name}' is not a valid {self.noun} {names}: see `muster {self.command} list`."
+            )
         return join_path(self.path, str(name), *rest)
 
     def missing(self, name: Any) -> str:
@@ -80,21 +89,35 @@ class ApiResource:
         self,
         summary: str,
         *examples: str,
-        filters: type[Any] = NoFilters,
-        limit: int = 100,
+        filters: type[Any] = NoOptions,
+        resolve: ResolveNames | None = None,
+        limit: int | None = 100,
         max_limit: int = 500,
     ) -> None:
-        """Add `list`, with the options of `filters` and pages."""
+        """Add `list`, with the options of `filters`.
 
-        async def list_(
-            filters: Any, shell: CommandContext, limit: int = limit, cursor: CursorOption = None
-        ) -> None:
-            params = {**request_fields(filters), "limit": limit, "cursor": cursor}
-            page = await shell.call("get", self.path, params=params)
-            print_page(page, self.listing, f"No {self.noun}s.", shell)
+        Args:
+            summary: What the help says.
+            examples: Command lines for the help; the first is also the example of the group.
+            filters: The dataclass of the options.
+            resolve: Replaces names in the filters by what the API takes.
+            limit: Items on a page; None if the listing has no pages.
+            max_limit: The most items that a page can have.
+        """
 
-        list_.__annotations__ |= {"filters": filters, "limit": limit_option(max_limit)}
-        self._add("list", summary, list_, examples or (f"muster {self.command} list",))
+        async def list_(filters: Any, page: Any, shell: CommandContext) -> None:
+            params = request_fields(filters, page)
+            async with shell.connect() as client:
+                if resolve:
+                    params = await resolve(client, params)
+                found = await client.get(self.path, params)
+            print_page(found, self.listing, f"No {self.noun}s.", shell)
+
+        page = NoOptions if limit is None else page_options(limit, max_limit)
+        list_.__annotations__ |= {"filters": filters, "page": page}
+        examples = examples or (f"muster {self.command} list",)
+        self.app.info.epilog = example(examples[0])
+        self._add("list", summary, list_, examples)
 
     def add_show(
         self, summary: str, view: Callable[[Document], Any] | None = None, *examples: str
@@ -107,19 +130,62 @@ class ApiResource:
 
         self._add("show", summary, show, examples)
 
-    def add_verb(self, verb: str, summary: str, done: str) -> None:
-        """Add a command that posts to the verb's path; `done` may use the answer's fields."""
+    def add_put(
+        self, settings: type[Any], summary: str, *examples: str, describe: Callable[[Document], str]
+    ) -> None:
+        """Add `put`, which creates what has no such code yet, else changes the given settings."""
 
-        async def run(shell: CommandContext, name: Any = None) -> None:
-            changed = await self.call(shell, "post", name, verb, body={})
-            shell.print(changed, done.format_map(changed))
+        async def put(settings: Any, shell: CommandContext, code: Any = self.argument) -> None:
+            body, path = request_fields(settings), self.path_of(code)
+            async with shell.connect() as client:
+                try:
+                    stored = await client.get(path)
+                except ProblemResponseError as problem:
+                    if problem.status != 404:
+                        raise
+                    new = {"code": code, "name": name_from_code(code), **body}
+                    stored = await client.post(self.path, new)
+                else:
+                    if not body:
+                        known = ", ".join(f"--{one.name}" for one in fields(settings)[:3])
+                        raise InputError(f"Say what to change: {known}, …")
+                    stored = await client.patch(path, body)
+            shell.print(stored, f"{self.noun.capitalize()} {code}: {describe(stored)}.")
 
-        self._add(verb, summary, run)
+        put.__annotations__ |= {"settings": settings, "code": str}
+        self._add("put", summary, put, examples)
+
+    def add_verb(
+        self,
+        verb: str,
+        summary: str,
+        done: str | Callable[[Document], str],
+        *examples: str,
+        body: type[Any] = NoOptions,
+        query: type[Any] = NoOptions,
+    ) -> None:
+        """Add a command that posts options to the verb's path.
+
+        `done` is made of the answer's fields.
+        """
+
+        async def run(shell: CommandContext, body: Any, query: Any, name: Any = None) -> None:
+            request = {"body": request_fields(body), "params": request_fields(query)}
+            changed = await self.call(shell, "post", name, verb, **request)
+            shell.print(changed, done(changed) if callable(done) else done.format_map(changed))
+
+        run.__annotations__ |= {"body": body, "query": query}
+        self._add(verb, summary, run, examples)
 
     def add_remove(self, verb: str, summary: str, key: str, done: str, *, note: str = "") -> None:
-        """Add a command that deletes; scripts get `{key: name, done: true}`."""
+        """Add a command that deletes, after a question to the person at a terminal.
 
-        async def remove(shell: CommandContext, name: Any = None) -> None:
+        Scripts are not asked, and get `{key: name, done: true}`.
+        """
+
+        async def remove(shell: CommandContext, yes: YesOption = False, name: Any = None) -> None:
+            question = f"{summary.partition(' ')[0]} {self.noun} {name}?"
+            confirm(question, yes=yes, asks_scripts=False)
             await self.call(shell, "delete", name)
             shell.print(
                 {key: name, done: True}, f"{self.noun.capitalize()} {name} is {done}{note}."
@@ -130,16 +196,10 @@ class ApiResource:
     def _add(self, verb: str, summary: str, function: Any, examples: Sequence[str] = ()) -> None:
         if "name" in function.__annotations__:
             function.__annotations__["name"] = self.id_type
-            function.__defaults__ = (self.argument,)
+            function.__defaults__ = (*function.__defaults__[:-1], self.argument)
         function.__doc__ = summary
         default = f"muster {self.command} {verb} {self.example}"
         subcommand(self.app, verb, *(examples or (default,)))(function)
-
-
-def page_items(page: Document) -> Sequence[Document]:
-    """Return the items of one page of a listing."""
-    items: Sequence[Document] = page["items"]
-    return items
 
 
 def print_page(page: Document, shown: Columns, nothing: str, shell: CommandContext) -> None:
@@ -147,8 +207,7 @@ def print_page(page: Document, shown: Columns, nothing: str, shell: CommandConte
     if shell.as_json:
         print_json(page)
         return
-    items = page_items(page)
-    out.print(table(shown, items) if items else fmt.dim(nothing))
+    out.print(table_or(shown, page["items"], nothing))
     print_cursor(page)
 
 

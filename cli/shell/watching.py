@@ -1,7 +1,8 @@
 """A state that is shown once, or polled until Ctrl-C."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,7 +12,6 @@ from rich.text import Text
 
 from cli.shell.client import UnreachableError
 from cli.shell.context import CommandContext, out, print_error, print_json_line
-from cli.shell.errors import CommandError
 from cli.shell.options import option
 from cli.shell.problems import ProblemResponseError
 
@@ -31,34 +31,27 @@ async def show_or_watch(
     view: Callable[[PolledT], RenderableType],
     document: Callable[[PolledT], Any] = lambda state: state,
 ) -> None:
-    """Show what `read` returns: once, live, or with --json as one line for each poll."""
+    """Show what `read` returns: once, live, or with --json as one line for each poll.
+
+    While it is watched an error is shown too, so that a restart can be watched.
+    """
     first = await read()
     if not options.watch:
         shell.print(document(first), view(first))
-    elif shell.as_json:
-        async for latest in poll(read, options.every):
-            if isinstance(latest, CommandError):
-                print_error(latest.sentence)
+        return
+    screen = Live(view(first), console=out, auto_refresh=False)
+    with nullcontext() if shell.as_json else screen as live:
+        while True:
+            await asyncio.sleep(options.every)
+            try:
+                latest = await read()
+            except (UnreachableError, ProblemResponseError) as error:
+                if live:
+                    live.update(Text(error.sentence, style="bold red"), refresh=True)
+                else:
+                    print_error(error.sentence)
+                continue
+            if live:
+                live.update(view(latest), refresh=True)
             else:
                 print_json_line(document(latest))
-    else:
-        with Live(view(first), console=out, auto_refresh=False) as live:
-            async for latest in poll(read, options.every):
-                live.update(
-                    Text(latest.sentence, style="bold red")
-                    if isinstance(latest, CommandError)
-                    else view(latest),
-                    refresh=True,
-                )
-
-
-async def poll(
-    read: Callable[[], Awaitable[PolledT]], every: float
-) -> AsyncIterator[PolledT | CommandError]:
-    """Read without end; an error is a result too, so that a restart can be watched."""
-    while True:
-        await asyncio.sleep(every)
-        try:
-            yield await read()
-        except (UnreachableError, ProblemResponseError) as error:
-            yield error

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from cli.shell import formats as fmt
-from cli.shell.context import CommandContext, command, out, print_json
+from cli.shell.context import CommandContext, out, print_json, single_command
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_json_text
 from cli.shell.options import option
@@ -37,7 +37,7 @@ class SendOptions:
         return {name: _in_header(name, text) for name, text in given.items() if text is not None}
 
 
-@command
+@single_command("""muster send order-17 payment --data '{"paid": true}'""")
 async def send(
     execution_id: ExecutionId,
     correlation_id: CorrelationId,

@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from cli.shell import formats as fmt
-from cli.shell.context import CommandContext, command, out, print_json_line
+from cli.shell.context import CommandContext, out, print_json_line, single_command
 from cli.shell.follow import ENDED, follow, print_reconnecting
 
 ExecutionId = Annotated[str, typer.Argument(help="Execution id.", metavar="EXECUTION")]
@@ -26,7 +26,7 @@ STYLES = {
 }
 
 
-@command
+@single_command("muster tail order-17 payment")
 async def tail(
     execution_id: ExecutionId, correlation_id: CorrelationId, shell: CommandContext
 ) -> None:

@@ -9,11 +9,11 @@ from rich.text import Text
 from cli.shell import formats as fmt
 from cli.shell.client import Document, wait_path
 from cli.shell.context import CommandContext, out, subcommand
-from cli.shell.durations import parse_duration
 from cli.shell.errors import InputError
 from cli.shell.json_input import read_object
 from cli.shell.options import argument, option, request_fields
 from cli.shell.output import columns, pairs, pairs_table, table
+from cli.shell.parsing import parse_duration
 from cli.shell.resource import ApiResource
 from cli.waits.tail import CorrelationId, ExecutionId
 from core.waits.spec import Strategy
@@ -54,8 +54,8 @@ def _event_time(event: Document) -> str:
     return fmt.moment(event.get("at")) or f"until {fmt.moment(event.get('deadline'))}"
 
 
-def _event_origin(event: Document) -> Text:
-    return Text(" ".join(str(event[name]) for name in ("source", "label") if event.get(name)))
+def _event_origin(event: Document) -> str:
+    return " ".join(str(event[name]) for name in ("source", "label") if event.get(name))
 
 
 REGISTRATION = columns(
@@ -90,8 +90,6 @@ waits = ApiResource(
     "wait state",
     "wait",
     PATH,
-    argument=None,
-    example="",
     listing=columns(
         ("execution", "executionId"),
         ("correlation", "correlationId"),

@@ -44,7 +44,6 @@ def sign(
     purpose: str = CALLBACK,
     source: str = "",
 ) -> str:
-    """Make a token for this address that expires at `expires_at`."""
     named = (address.tenant, address.execution_id, address.correlation_id)
     claims = _encoder.encode((named, math.ceil(expires_at), *([source] if source else [])))
     return base64.urlsafe_b64encode(_mac(claims, secret, purpose) + claims).rstrip(b"=").decode()

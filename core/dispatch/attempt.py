@@ -110,17 +110,16 @@ def read_answer(
     seconds: float = 0.0,
 ) -> DeliveryAttempt:
     """Classify a response. `headers` should ignore the case of names."""
-    kept = _text(body)
     result, error_type, delay, error = _judge(status, headers, body, now)
+    is_server_error = result is AttemptStatus.SERVER_ERROR
     return DeliveryAttempt(
         status=result,
         error_type=error_type,
         delay=delay,
         code=status,
-        body=kept,
+        body=_text(body),
         error=error,
-        counts_as_failure=result is AttemptStatus.SERVER_ERROR
-        and error_type is ErrorType.TRANSIENT,
+        counts_as_failure=is_server_error and error_type is ErrorType.TRANSIENT,
         began_at=began_at,
         seconds=seconds,
     )
@@ -135,10 +134,9 @@ def read_failure(
     seconds: float = 0.0,
 ) -> DeliveryAttempt:
     """Classify a call without a response. `permanent`: the target must not be called at all."""
+    is_timeout = state is CallState.TIMEOUT
     return DeliveryAttempt(
-        status=AttemptStatus.TIMEOUT
-        if state is CallState.TIMEOUT
-        else AttemptStatus.CONNECTION_ERROR,
+        status=AttemptStatus.TIMEOUT if is_timeout else AttemptStatus.CONNECTION_ERROR,
         error_type=ErrorType.PERMANENT if permanent else ErrorType.TRANSIENT,
         error=detail,
         counts_as_failure=not permanent,
@@ -199,12 +197,8 @@ def _judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> 
         if delay is not None:
             return AttemptStatus.DEFERRED, None, delay, f"{error}: asked to wait {delay:g} s"
     if 300 <= status < 400:
-        return (
-            AttemptStatus.CLIENT_ERROR,
-            ErrorType.PERMANENT,
-            None,
-            f"{error}: no redirect is followed",
-        )
+        error = f"{error}: no redirect is followed"
+        return AttemptStatus.CLIENT_ERROR, ErrorType.PERMANENT, None, error
     if 400 <= status < 500:
         kind = ErrorType.TRANSIENT if status in _LATER else ErrorType.PERMANENT
         return AttemptStatus.CLIENT_ERROR, kind, None, error
@@ -214,11 +208,8 @@ def _judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> 
 
 def _text(body: bytes) -> str | None:
     """Return the part of a body that is stored, without NUL, which Postgres cannot store."""
-    if not body:
-        return None
-    return (
-        body[: MAX_BODY_CHARS * 4].decode(errors="replace").replace("\0", "\ufffd")[:MAX_BODY_CHARS]
-    )
+    text = body[: MAX_BODY_CHARS * 4].decode(errors="replace")
+    return text.replace("\0", "\ufffd")[:MAX_BODY_CHARS] or None
 
 
 def _asked_delay(body: bytes) -> float | None:

@@ -14,6 +14,7 @@ from core.dispatch.job import Kind
 from core.dispatch.sent_at import to_micros, to_millis
 from core.dispatch.signature import sign_classic, sign_standard
 from core.dispatch.subscription import Signature
+from core.shared.json_path import is_json
 from core.shared.media_types import BYTES, JSON, is_json_type
 
 MAX_HEADER_CHARS = 4_000
@@ -39,7 +40,6 @@ class Envelope(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 def body_of(job: ClaimedJob) -> tuple[bytes, str | None]:
@@ -64,10 +64,10 @@ def headers_of(
     if content_type is not None:
         headers["Content-Type"] = plain_header_value(content_type)
     classic = (job.signature or profile.signature) is Signature.CLASSIC
-    told = _classic_facts(job) if classic else _facts(job)
+    facts = _classic_facts(job) if classic else _facts(job)
     if job.data_only and job.event is not None:
-        told |= _cloud_event(job, job.event)
-    headers |= encode_header_values(told, MAX_HEADER_CHARS)
+        facts |= _cloud_event(job, job.event)
+    headers |= encode_header_values(facts, MAX_HEADER_CHARS)
     headers["Idempotency-Key"] = encode_header_value(idempotency_key(job))
     if classic:
         headers |= sign_classic(profile.secrets, now, body)
@@ -99,20 +99,12 @@ def _envelope(job: ClaimedJob) -> Envelope:
     payload = job.payload
     if payload is None:
         return msgspec.structs.replace(envelope, data=None)
-    if is_json_type(job.content_type or BYTES) and _is_document(payload):
+    if is_json_type(job.content_type or BYTES) and is_json(payload):
         return msgspec.structs.replace(envelope, data=msgspec.Raw(payload))
     try:
         return msgspec.structs.replace(envelope, data=payload.decode())
     except UnicodeDecodeError:
         return msgspec.structs.replace(envelope, data_base64=payload)
-
-
-def _is_document(payload: bytes) -> bool:
-    try:
-        _decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def _facts(job: ClaimedJob) -> dict[str, str | None]:

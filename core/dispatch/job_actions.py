@@ -25,6 +25,14 @@ class Fate(StrEnum):
     POOL_ARCHIVED = "pool_archived"
 
 
+REFUSALS = {
+    Fate.IN_PROGRESS: "a job cannot be changed while it is being delivered",
+    Fate.NOT_FAILED: "only a job that has failed can be completed or ignored",
+    Fate.ENDED: "the job has ended already, or is ignored",
+    Fate.POOL_ARCHIVED: "the pool of the job is archived: activate it first",
+}
+"""Why an action is refused."""
+
 ALLOWED_STATUSES = {
     JobAction.CANCEL: (JobStatus.ERROR, JobStatus.QUEUED, JobStatus.PENDING),
     JobAction.COMPLETE: (JobStatus.ERROR,),

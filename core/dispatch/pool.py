@@ -38,14 +38,6 @@ def refuse_code(code: str, *, is_anchors: bool) -> PoolRefusal | None:
     return PoolRefusal.CODE_IS_RESERVED if is_reserved else None
 
 
-def refuse_beyond_limit(
-    total: int, own: int, *, limit: int, is_anchors: bool
-) -> PoolRefusal | None:
-    """Refuse one more pool beside `total`; a tenant may `own` half of the limit."""
-    is_share_used = not is_anchors and own >= max(1, limit // 2)
-    return PoolRefusal.POOL_LIMIT if total >= limit or is_share_used else None
-
-
 def refuse_change(status: PoolStatus) -> PoolRefusal | None:
     return PoolRefusal.POOL_ARCHIVED if status is PoolStatus.ARCHIVED else None
 

@@ -16,6 +16,7 @@ from core.events.cloud_event_attributes import CHECKS, extension
 from core.events.cloud_event_data import EventData, from_base64, from_body, from_json
 from core.events.event import MAX_CLOCK_SKEW, MAX_EXTENSIONS, Event, deduplication_key
 from core.shared.errors import InvalidError
+from core.shared.json_path import NOT_JSON
 
 PREFIX = "ce-"
 
@@ -36,18 +37,11 @@ _ATTRIBUTES = {
     "messagegroup": "message_group",
     "contextdata": "context",
 }
-_FIELDS = _ATTRIBUTES | {
-    "specVersion": "spec_version",
-    "dataContentType": "content_type",
-    "dataSchema": "data_schema",
-    "typeVersion": "type_version",
-    "executionId": "execution_id",
-    "correlationId": "correlation_id",
-    "causationId": "causation_id",
-    "deduplicationId": "deduplication_id",
-    "messageGroup": "message_group",
-    "contextData": "context",
-}
+_CAMEL_CASE = (
+    "specVersion dataContentType dataSchema typeVersion executionId correlationId causationId "
+    "deduplicationId messageGroup contextData"
+)
+_FIELDS = _ATTRIBUTES | {name: _ATTRIBUTES[name.lower()] for name in _CAMEL_CASE.split()}
 _BASE64 = ("data_base64", "dataBase64")
 _NEEDED = ("type", "source")
 _NEEDED_OF_CLOUD_EVENTS = ("specversion", "id", "source", "type")
@@ -59,7 +53,6 @@ _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode = msgspec.json.Decoder().decode
 _SHOWN = 100
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ def read_event(raw: bytes | msgspec.Raw, stamp: EventStamp, *, structured: bool 
     """
     try:
         members = _members(raw)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         raise InvalidError("body", f"an event as a JSON object: {error}") from None
     structured = structured or "specversion" in members
     data = members.pop("data", None)
@@ -131,7 +124,7 @@ def read_batch(
     """
     try:
         items = _items(raw)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         raise InvalidError("body", f"a JSON array of events: {error}") from None
     if not 1 <= len(items) <= most:
         raise InvalidError("body", f"1 to {most} events, not {len(items)}")
@@ -206,7 +199,7 @@ def version_in(schema: str) -> str | None:
 def _value(name: str, member: msgspec.Raw) -> Any:
     try:
         return _decode(member)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         raise InvalidError(name[:_SHOWN], f"JSON: {error}") from None
 
 

@@ -7,21 +7,8 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from core.events.event import (
-    ANY,
-    DEDUPLICATION_LENGTH,
-    EXTENSION_LENGTH,
-    ID_LENGTH,
-    KEY_LENGTH,
-    MAX_CONTEXT_PAIRS,
-    SCHEMA_LENGTH,
-    SOURCE_LENGTH,
-    SPEC_VERSION,
-    SUBJECT_LENGTH,
-    TYPE_LENGTH,
-    VALUE_LENGTH,
-)
-from core.events.event_type import parse_version
+from core.events import event
+from core.events.event_type import RECORD_EVENTS, parse_version
 from core.shared.address import check_id
 from core.shared.errors import InvalidError
 
@@ -52,7 +39,6 @@ def text(longest: int) -> AttributeCheck:
 
 
 def extension(name: str, value: Any, prefix: str = "") -> Any:
-    """Check the name and the value of an extension attribute."""
     if not _EXTENSION_NAME.fullmatch(name) or name == "data":
         raise InvalidError(
             prefix + name[:_SHOWN],
@@ -66,18 +52,21 @@ def extension(name: str, value: Any, prefix: str = "") -> Any:
 
 
 def _spec_version(name: str, value: Any) -> str:
-    if value != SPEC_VERSION:
+    if value != event.SPEC_VERSION:
         raise InvalidError(
-            name, f'"{SPEC_VERSION}", the version of CloudEvents that is spoken here'
+            name, f'"{event.SPEC_VERSION}", the version of CloudEvents that is supported'
         )
-    return SPEC_VERSION
+    return event.SPEC_VERSION
 
 
 def _type(name: str, value: Any) -> str:
-    if not isinstance(value, str) or check_id(value) is None or ANY in value:
+    if not isinstance(value, str) or check_id(value) is None or event.ANY in value:
+        limits = f"1 to {event.TYPE_LENGTH} printable characters"
+        raise InvalidError(name, f"{limits}, without * and without a space at an end")
+    if value.startswith(RECORD_EVENTS):
         raise InvalidError(
             name,
-            f"1 to {TYPE_LENGTH} printable characters, without * and without a space at an end",
+            f"another type: Muster alone sends events of {RECORD_EVENTS}*, when a record changes",
         )
     return value
 
@@ -86,7 +75,7 @@ def _wait_id(name: str, value: Any) -> str:
     found = check_id(value) if isinstance(value, str) else None
     if found is None:
         raise InvalidError(
-            name, f"1 to {ID_LENGTH} printable characters, without a space at either end"
+            name, f"1 to {event.ID_LENGTH} printable characters, without a space at either end"
         )
     return found
 
@@ -122,8 +111,10 @@ def _context(name: str, value: Any) -> tuple[tuple[str, str], ...]:
             value = msgspec.json.decode(value)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             value = None
-    if not isinstance(value, list) or len(value) > MAX_CONTEXT_PAIRS:
-        raise InvalidError(name, f'a list of at most {MAX_CONTEXT_PAIRS} {{"key": …, "value": …}}')
+    if not isinstance(value, list) or len(value) > event.MAX_CONTEXT_PAIRS:
+        raise InvalidError(
+            name, f'a list of at most {event.MAX_CONTEXT_PAIRS} {{"key": …, "value": …}}'
+        )
     return tuple(_pair(f"{name}[{index}]", one) for index, one in enumerate(value))
 
 
@@ -136,24 +127,24 @@ def _pair(place: str, pair: Any) -> tuple[str, str]:
     return key, _context_value(f"{place}.value", pair["value"])
 
 
-_extension_text = text(EXTENSION_LENGTH)
-_key, _context_value = text(KEY_LENGTH), text(VALUE_LENGTH)
+_extension_text = text(event.EXTENSION_LENGTH)
+_key, _context_value = text(event.KEY_LENGTH), text(event.VALUE_LENGTH)
 
 CHECKS: dict[str, AttributeCheck] = {
     "spec_version": _spec_version,
-    "id": text(ID_LENGTH),
+    "id": text(event.ID_LENGTH),
     "type": _type,
-    "source": text(SOURCE_LENGTH),
-    "subject": text(SUBJECT_LENGTH),
+    "source": text(event.SOURCE_LENGTH),
+    "subject": text(event.SUBJECT_LENGTH),
     "time": _time,
     "content_type": _content_type,
-    "data_schema": text(SCHEMA_LENGTH),
+    "data_schema": text(event.SCHEMA_LENGTH),
     "type_version": _type_version,
     "execution_id": _wait_id,
     "correlation_id": _wait_id,
-    "causation_id": text(ID_LENGTH),
-    "deduplication_id": text(DEDUPLICATION_LENGTH),
-    "message_group": text(ID_LENGTH),
+    "causation_id": text(event.ID_LENGTH),
+    "deduplication_id": text(event.DEDUPLICATION_LENGTH),
+    "message_group": text(event.ID_LENGTH),
     "context": _context,
 }
 """By the names of the fields of Event."""

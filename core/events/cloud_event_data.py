@@ -8,10 +8,10 @@ import msgspec
 
 from core.shared.errors import InvalidError
 from core.shared.json_limits import MAX_DEPTH, is_deeper
+from core.shared.json_path import NOT_JSON
 from core.shared.media_types import BYTES, JSON, is_json_type
 
 _decode = msgspec.json.Decoder().decode
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class EventData(NamedTuple):
@@ -74,7 +74,7 @@ def _document_in(text: str) -> bytes | None:
         return None
     try:
         _decode(text)
-    except _NOT_JSON:
+    except NOT_JSON:
         return None
     return text.encode()
 
@@ -83,7 +83,7 @@ def _checked(name: str, content: bytes) -> Any:
     """Decode JSON; raise InvalidError if it is malformed or nested too deeply."""
     try:
         document = _decode(content)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         raise InvalidError(name, f"JSON: {error}") from None
     # Counting brackets is much cheaper than a walk and enough for most documents.
     if content.count(b"[") + content.count(b"{") > MAX_DEPTH and is_deeper(document, MAX_DEPTH):

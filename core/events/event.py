@@ -31,15 +31,18 @@ _BETWEEN = re.compile(r"(\*)")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One event. `data` are the original bytes; `time` is the sender's."""
+    """One event. `data` are the original bytes; `time` is the sender's.
+
+    The fields are in the order of the columns.
+    """
 
     tenant: int
     event_id: str
+    spec_version: str = SPEC_VERSION
     type: str
     source: str
-    time: float
-    spec_version: str = SPEC_VERSION
     subject: str | None = None
+    time: float
     data: bytes | None = None
     content_type: str | None = None
     data_schema: str | None = None
@@ -62,7 +65,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def client(self) -> str | None:
-        """Return the client that the context names, or None."""
         return next((value for key, value in self.context if key == CLIENT), None)
 
     @property

@@ -14,6 +14,8 @@ CODE_LENGTH = 255
 VERSION = r"^[0-9]{1,9}\.[0-9]{1,9}$"
 MAX_VERSIONS = 100
 ANY = "*"
+RECORD_EVENTS = "muster:records:"
+"""How the types of events begin that Muster makes from changes of records."""
 
 _CODE = re.compile(CODE.strip("^$"))
 _VERSION = re.compile(VERSION.strip("^$"))
@@ -80,17 +82,12 @@ class EventTypeRefusal(Refusal):
     CANNOT_DELETE = CONFLICT, "the event type has versions that were CURRENT: archive it first"
     EVENT_TYPE_NOT_FOUND = NOT_FOUND, "there is no such event type"
     VERSION_NOT_FOUND = NOT_FOUND, "the event type has no such version"
-    TOO_MANY_VERSIONS = (
-        CONFLICT,
-        f"an event type has {MAX_VERSIONS} versions at most",
-    )
+    TOO_MANY_VERSIONS = CONFLICT, f"an event type has {MAX_VERSIONS} versions at most"
     SCOPE_IS_FIXED = CONFLICT, "clientScoped cannot change after an event type is registered"
     CHANGED_MEANWHILE = CONFLICT, "the event type was changed by another request: try again"
 
 
 class EventTypeCode(NamedTuple):
-    """The four segments of a code."""
-
     application: str
     subdomain: str
     aggregate: str
@@ -101,8 +98,6 @@ class EventTypeCode(NamedTuple):
 
 
 class Version(NamedTuple):
-    """A version of a type's schema."""
-
     major: int
     minor: int
 
@@ -120,7 +115,6 @@ StatusChanges: TypeAlias = Mapping[Version, VersionStatus]
 
 
 def parse_code(text: str) -> EventTypeCode | None:
-    """Return the segments of a code, or None if the text is none."""
     if len(text) > CODE_LENGTH or not _CODE.fullmatch(text):
         return None
     return EventTypeCode(*text.split(":"))
@@ -143,16 +137,7 @@ def is_pattern(text: str) -> bool:
     )
 
 
-def matches(pattern: str, code: str) -> bool:
-    """Return True if a pattern matches a code; `*` matches exactly one segment."""
-    wanted, given = pattern.split(":"), code.split(":")
-    return len(wanted) == len(given) and all(
-        want in (ANY, segment) for want, segment in zip(wanted, given, strict=True)
-    )
-
-
 def refuse_version(life: EventTypeLifecycle, version: Version) -> EventTypeRefusal | None:
-    """Return why a type cannot get this new version."""
     if life.status is TypeStatus.ARCHIVED:
         return EventTypeRefusal.INVALID_STATUS
     if version in life.versions:

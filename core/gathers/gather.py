@@ -169,7 +169,6 @@ def wait_spec_of(
 
 
 def summarize(wait: Wait) -> GatherSummary:
-    """Count the answers so far."""
     outcomes = [mark.outcome for mark in wait.marks]
     return GatherSummary(
         expected=len(outcomes),
@@ -195,14 +194,12 @@ def state_of(mark: EventState, document: Any = None) -> CallState:
 
 
 def state_of_outcome(outcome: Outcome, document: Any) -> CallState:
-    """Return the state that callers see for an outcome."""
     if outcome is Outcome.FAILED and reported_status(document) == CallState.CONNECTION_CLOSED:
         return CallState.CONNECTION_CLOSED
     return _STATES[outcome]
 
 
 def outcome_reported(document: Any) -> Outcome:
-    """Return the outcome that an answer reports in its field `status`."""
     match reported_status(document):
         case CallState.REJECTED:
             return Outcome.REJECTED
@@ -226,7 +223,6 @@ def failure(state: CallState, detail: str) -> bytes:
 
 
 def callback_url(public_url: str, spec: GatherSpec, name: str, token: str) -> str:
-    """Return the URL to which a resource sends its answer."""
     return f"{public_url}{spec.callback_path.replace('{name}', name)}?token={token}"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from core.events.cloud_event_attributes import is_content_type
-from core.shared.media_types import BYTES, CLOUD_EVENT, JSON, media_type
+from core.shared.json_path import NOT_JSON
+from core.shared.media_types import BYTES, CLOUD_EVENT, JSON, is_json_type, media_type
 from core.waits.incoming_event import IncomingEvent
 from core.waits.spec import Source
 
@@ -17,12 +18,9 @@ CHANNEL = "kafka"
 # The CloudEvents attributes that carry the two ids, and the header each stands for.
 _ID_ATTRIBUTES = {"ce_correlationid": "x-correlation-id", "ce_executionid": "x-execution-id"}
 _ENVELOPE = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class KafkaMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message of one partition."""
-
     topic: str
     partition: int
     offset: int
@@ -55,13 +53,13 @@ def read_message(message: KafkaMessage) -> IncomingEvent | UndecodableMessage:
         return _from_envelope(message, headers)
     _name_ids(headers)
     raw = b"null" if message.value is None else message.value
-    if declared and not _is_json(declared):
+    if declared and not is_json_type(declared):
         return _incoming(message, headers, raw, None, declared)
     try:
         return _incoming(message, headers, raw, msgspec.json.decode(raw), JSON)
-    except _NOT_JSON as error:
+    except NOT_JSON as error:
         if declared:
-            return UndecodableMessage(f"not the JSON it is said to be: {error}")
+            return UndecodableMessage(f"declared as JSON, but it is not: {error}")
         return _incoming(message, headers, raw, None, BYTES)
 
 
@@ -82,10 +80,10 @@ def _from_envelope(
             )
         else:
             raw = bytes(envelope.get("data", msgspec.Raw(b"null")))
-        body = msgspec.json.decode(raw) if _is_json(declared) else None
-    except (*_NOT_JSON, binascii.Error) as error:
-        return UndecodableMessage(f"not the CloudEvent it is said to be: {error}")
-    return _incoming(message, headers, raw, body, JSON if _is_json(declared) else declared)
+        body = msgspec.json.decode(raw) if is_json_type(declared) else None
+    except (*NOT_JSON, binascii.Error) as error:
+        return UndecodableMessage(f"declared as a CloudEvent, but it is not: {error}")
+    return _incoming(message, headers, raw, body, JSON if is_json_type(declared) else declared)
 
 
 def _incoming(
@@ -130,7 +128,3 @@ def _attribute(raw: msgspec.Raw) -> str:
 def _declared_type(content_type: str) -> str:
     kind = media_type(content_type)
     return kind if is_content_type(kind) else ""
-
-
-def _is_json(kind: str) -> bool:
-    return kind == JSON or kind.endswith("+json")

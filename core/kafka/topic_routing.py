@@ -67,7 +67,7 @@ class TopicRouting:
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "TopicRouting":
-        shared = [config.dead_letter_topic]
+        shared = [config.dead_letter_topic, config.change_topic]
         if TENANT_PLACEHOLDER not in config.completion_topic:
             shared.append(config.completion_topic)
         routing = cls.parse(config.topics, config.tenant, filter(None, shared))
@@ -80,7 +80,6 @@ class TopicRouting:
         return [(topic, self.tenant_of(topic)) for topic in exact]
 
     def tenant_of(self, topic: str) -> str:
-        """Return the name of the tenant that the topic belongs to."""
         completions_of = self._completion_tenant(topic)
         for rule in self.rules:
             # A pattern must not give one tenant's completion events to another tenant.
@@ -100,13 +99,7 @@ class TopicRouting:
     def topics_to_read(
         self, existing: Iterable[str], named: Iterable[tuple[str, str]], tenants: Iterable[str]
     ) -> set[str]:
-        """Select the topics to read.
-
-        Args:
-            existing: The topics of the cluster.
-            named: Topics that waits name, each with the tenant of the wait.
-            tenants: The names of all tenants.
-        """
+        """Select those of the cluster's topics that entries list or that waits, by tenant, name."""
         known = set(tenants)
         asked = {
             topic
@@ -136,11 +129,7 @@ class TopicRouting:
         return is_internal and not any(rule.exact == topic for rule in self.rules)
 
     def check_awaited(self, topics: Iterable[tuple[str, str]]) -> None:
-        """Check the topics that a wait names, given as pairs of field and topic.
-
-        Raises:
-            InvalidError: A topic is reserved.
-        """
+        """Refuse a wait that names a reserved topic; the pairs are fields and topics."""
         for field, topic in topics:
             if self.is_reserved(topic):
                 raise InvalidError(
@@ -150,11 +139,7 @@ class TopicRouting:
                 )
 
     def check_completion_topics(self, topics: Iterable[str], tenant: str | None) -> None:
-        """Check the topics that completion events of a tenant's waits go to.
-
-        Raises:
-            InvalidError: A topic is neither the tenant's nor the default one.
-        """
+        """Refuse completion events on topics that are neither the tenant's nor the default one."""
         for topic in topics:
             if topic == self.completions:
                 continue

@@ -38,7 +38,6 @@ def correlation_prefix(tenant: int, correlation_id: str) -> bytes:
 
 
 def shard_of(key: bytes, shards: int) -> int:
-    """Return the number of the shard that hosts this key."""
     return int.from_bytes(key[8:16], "big") % shards
 
 
@@ -63,6 +62,17 @@ def check_id(value: object) -> str | None:
     if not isinstance(value, str) or not 0 < len(value) <= ID_LENGTH:
         return None
     return value if value.isprintable() and value == value.strip() else None
+
+
+def id_problem(value: object) -> str:
+    """Say what is wrong with a value that cannot be an id."""
+    if value == "":
+        return "is empty"
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return "is neither a text nor a whole number"
+    if isinstance(value, str) and len(value) <= ID_LENGTH:
+        return "has a space at an end or an unprintable character"
+    return f"is longer than {ID_LENGTH} characters"
 
 
 def _key_of(tenant: int, execution_id: str, correlation_id: str) -> bytes:

@@ -80,11 +80,7 @@ def _is_in(address: IpAddress, networks: Iterable[IpNetwork]) -> bool:
 
 
 def parse_networks(text: str) -> tuple[str, ...]:
-    """Parse the comma-separated networks of a setting; `loopback` is one of them.
-
-    Raises:
-        ValueError: One of them is not a network.
-    """
+    """Parse the comma-separated networks of a setting, or raise ValueError; `loopback` is one."""
     networks: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         if part == "loopback":
@@ -95,11 +91,7 @@ def parse_networks(text: str) -> tuple[str, ...]:
 
 
 def parse_ports(text: str) -> tuple[PortRange, ...]:
-    """Parse the comma-separated ports and ranges of a setting; an empty text is all ports.
-
-    Raises:
-        ValueError: One of them is not a port.
-    """
+    """Parse the comma-separated ports and ranges of a setting; an empty text is all ports."""
     return tuple(_range(part.strip()) for part in text.split(",") if part.strip())
 
 

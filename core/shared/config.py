@@ -42,6 +42,7 @@ class Config:
     retention: float = 7 * 86_400.0
     token_grace: float = 3_600.0
     audit_retention: float = 365 * 86_400.0
+    change_retention: float = 90 * 86_400.0
     request_timeout: float = 10.0
     timer_horizon: float = 5.0
     timer_tick: float = 0.05

@@ -1,17 +1,5 @@
 """Every error the product raises on purpose.
 
-MusterError
-├── InvalidError          the caller must change the request (names the field)
-├── NotFoundError
-├── ConflictError         the request contradicts what is stored
-├── QuotaExceededError    the tenant has used up a quota
-├── DeniedError           the caller may not do this
-│   ├── ForbiddenError        the key lacks the permission
-│   └── UnauthenticatedError  no key, or an unknown one
-└── TransientError        the same request may succeed later
-    ├── OverloadedError   a limit was reached
-    └── UnavailableError  a part of Muster does not answer
-
 Constructors pass their arguments up unchanged, so an error keeps its type when Ray pickles it.
 """
 
@@ -29,8 +17,6 @@ class Denial(NamedTuple):
 
 
 class MusterError(Exception):
-    """Root of the tree."""
-
     retryable = False
 
 
@@ -46,8 +32,6 @@ class InvalidError(MusterError):
 
 
 class NotFoundError(MusterError):
-    """The tenant has no such thing."""
-
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what

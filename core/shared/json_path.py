@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no JSON, or that are nested too deeply."""
+
 # Nine digits exceed any list; int() refuses very long ones.
 _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
@@ -25,7 +28,7 @@ def document_of(payload: bytes) -> Any:
     """Decode JSON; return MISSING if the bytes are not JSON."""
     try:
         return msgspec.json.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return MISSING
 
 
@@ -37,7 +40,7 @@ def is_json(payload: bytes) -> bool:
     try:
         _skip.decode(payload)
         return payload.isascii() or bool(payload.decode())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return False
 
 

@@ -34,6 +34,8 @@ class KafkaConfig:
     batch: int = 2_000
     completions: CompletionPolicy = CompletionPolicy.ASKED
     completion_topic: str = "muster.correlation.completed"
+    change_topic: str = "emf.record.changed"
+    """The topic of record changes, shared by all tenants."""
     dead_letter_topic: str | None = None
     security_protocol: str = "PLAINTEXT"
     sasl_mechanism: str = "PLAIN"

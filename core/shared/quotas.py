@@ -33,12 +33,16 @@ class Quota(StrEnum):
     SCHEMAS = "schemas"
     SUBSCRIPTIONS = "subscriptions"
     TOPICS = "topics"
+    COLLECTIONS = "collections"
+
+    @property
+    def field(self) -> str:
+        return self.name.lower()
 
     @property
     def setting(self) -> str:
         """The setting that limits every tenant."""
-        words = "".join(f"_{letter}" if letter.isupper() else letter for letter in self.value)
-        return f"tenant_{words.lower()}"
+        return f"tenant_{self.field}"
 
 
 PER_DAY: Final = frozenset({Quota.ROWS_PER_DAY, Quota.BYTES_PER_DAY})
@@ -61,30 +65,27 @@ class QuotaLimits:
     schemas: int = 50_000
     subscriptions: int = 50_000
     topics: int = 1_000
+    collections: int = 1_000
 
     def of(self, quota: Quota) -> int | None:
         """Return one limit, or None if there is none."""
-        value: int = getattr(self, quota.setting.removeprefix("tenant_"))
+        value: int = getattr(self, quota.field)
         return value or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageUsage:
-    """Rows and bytes that a tenant stored today, and that are still stored."""
+    """Rows and bytes that a tenant stored today, and that are stored; by the names of quotas."""
 
-    rows_today: int = 0
-    bytes_today: int = 0
+    rows_per_day: int = 0
+    bytes_per_day: int = 0
     stored_rows: int = 0
     stored_bytes: int = 0
 
     def of(self, quota: Quota) -> int:
         """Return what counts against a storage quota."""
-        return {
-            Quota.ROWS_PER_DAY: self.rows_today,
-            Quota.BYTES_PER_DAY: self.bytes_today,
-            Quota.STORED_ROWS: self.stored_rows,
-            Quota.STORED_BYTES: self.stored_bytes,
-        }[quota]
+        used: int = getattr(self, quota.field)
+        return used
 
 
 def limit_of(quota: Quota, limits: QuotaLimits, own: Mapping[str, int]) -> int | None:

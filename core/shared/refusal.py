@@ -10,12 +10,14 @@ class RefusalReason(Enum):
     CONFLICT = "conflict"
     FORBIDDEN = "forbidden"
     INVALID = "invalid"
+    STALE = "stale"
 
 
 NOT_FOUND = RefusalReason.NOT_FOUND
 CONFLICT = RefusalReason.CONFLICT
 FORBIDDEN = RefusalReason.FORBIDDEN
 INVALID = RefusalReason.INVALID
+STALE = RefusalReason.STALE
 
 
 class Refusal(Enum):

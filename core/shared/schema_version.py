@@ -16,18 +16,15 @@ def number_of(migration: str) -> str:
 
 
 def schema_problem(own: Sequence[str], applied: Mapping[str, str | None]) -> str | None:
-    """Say in a sentence why this code must not run on a schema; None if it may.
+    """Say in a sentence why code with these migrations must not run on a schema; None if it may.
 
-    Args:
-        own: The names of the migrations of this version of the code, in order.
-        applied: Those of the database, each with the number of the oldest schema whose code works
-            with it; None if that is not known.
+    Each applied one has the number of the oldest schema whose code works with it, if it is known.
     """
     missing = [name for name in own if name not in applied]
     if missing:
         at = max(map(number_of, applied), default=None)
-        stands = "has no schema" if at is None else f"is at {at}"
-        return f"the database {stands}, this version needs {number_of(missing[-1])}: {REMEDY}"
+        state = "has no schema" if at is None else f"is at {at}"
+        return f"the database {state}, this version needs {number_of(missing[-1])}: {REMEDY}"
     newest = number_of(own[-1])
     foreign = sorted(applied.keys() - set(own))
     if all((oldest := applied[name]) is not None and oldest <= newest for name in foreign):

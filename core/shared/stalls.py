@@ -6,7 +6,7 @@ from typing import Any
 # Reports are a few seconds old, so that a stall is noticed within half a minute.
 STALLED_AFTER = 20.0
 # Work on whole tables may take long; nobody waits for it.
-SLOW_WORK = {"reoffer": 900.0, "forget": 900.0}
+SLOW_WORK = {"reoffer": 900.0, "forget": 900.0, "reindex": 3_600.0, "partitions": 1_800.0}
 
 UNMEASURED = "cannot be measured"
 

@@ -35,7 +35,6 @@ class SharedLimit:
 
     @property
     def taken(self) -> int:
-        """The amount that all tenants hold together."""
         return self._taken
 
     def held_by(self, tenant: int) -> int:
@@ -90,3 +89,8 @@ def round_robin(items: Iterable[tuple[int, T]], limit: int) -> list[T]:
         by_tenant.setdefault(tenant, []).append((item,))
     rounds = chain.from_iterable(zip_longest(*by_tenant.values()))
     return [one[0] for one in islice((one for one in rounds if one is not None), limit)]
+
+
+def has_room(limit: int, total: int, own: int) -> bool:
+    """Return True if there may be one more beside `total`; a tenant may `own` half of the limit."""
+    return total < limit and own < max(1, limit // 2)

@@ -5,6 +5,7 @@ number from Postgres, so that no two make the same id. If two have the same numb
 after a restore, collisions are rare: in each millisecond the counter starts at random.
 """
 
+import re
 from collections.abc import Callable
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -16,6 +17,11 @@ _EPOCH = 1_577_836_800_000  # 2020-01-01 in milliseconds
 # Encoding two characters at a time halves the steps.
 _PAIRS = [high + low for high in ALPHABET for low in ALPHABET]
 _LARGEST = (1 << 64) - 1
+_pattern = re.compile(PATTERN.strip("^$"))
+
+
+def is_tsid(text: str) -> bool:
+    return _pattern.fullmatch(text) is not None
 
 
 def first_at(seconds: float) -> str:
@@ -25,7 +31,6 @@ def first_at(seconds: float) -> str:
 
 
 def made_at(tsid: str) -> float:
-    """Return the time at which an id was made, in seconds."""
     number = 0
     for letter in tsid:
         number = number * 32 + ALPHABET.index(letter)

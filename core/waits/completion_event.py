@@ -1,4 +1,7 @@
-"""The completion event of a correlation, as a CloudEvent in binary mode."""
+"""The completion event of a correlation: what is stored with its end, and what is published.
+
+It is published as a CloudEvent in binary mode.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +14,27 @@ from core.waits.output import aggregate, payloads_of
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome, Status
 
+_TYPES = {status: f"muster.correlation.{status}" for status in Status}
+
+
+class OutgoingEvent(msgspec.Struct, frozen=True, gc=False):
+    """One event to publish. Its data is read from the correlation when the event is sent."""
+
+    topic: str
+    key: str
+    type: str
+
+
+def completion_events(before: Wait | None, after: Wait | None) -> tuple[OutgoingEvent, ...]:
+    """Return the events to publish if the wait ended between `before` and `after`."""
+    if after is None or after.ending is None or after.spec.publish is None:
+        return ()
+    if before is not None and before.ending is not None:
+        return ()
+    return (OutgoingEvent(after.spec.publish, after.address.scoped_id, _TYPES[after.status]),)
+
 
 class CompletionMessage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One Kafka message to publish."""
-
     topic: str
     key: str
     type: str

@@ -123,7 +123,7 @@ class NamedEvent(_Event):
         if self.name in {API_RESPONSE, KAFKA_EVENT}:
             raise ValueError(f"{self.name} is configured by apiCall or kafkaEvent")
         if self.name in RESERVED:
-            raise ValueError(f"{self.name} has a meaning of its own in the output")
+            raise ValueError(f"{self.name} is a reserved key of the output; choose another name")
         return self
 
 

@@ -4,20 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from core.waits.spec import Strategy, TimeoutPolicy
 from core.waits.state import ParkedEvent, Wait
 from core.waits.strategy import Outcome, Status
 
-
-class NearMiss(msgspec.Struct, frozen=True):
-    """An event for these ids that did not count."""
-
-    event_id: str
-    source: str
-    label: str
-    verdict: str
-    reason: str
-    at: float
-    sentence: str
+_AT_THE_END = {
+    TimeoutPolicy.FAIL: "ends it",
+    TimeoutPolicy.CONTINUE: "decides",
+    TimeoutPolicy.CONTINUE_WITH_PARTIAL: "goes on with what is here",
+}
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -25,7 +20,8 @@ class Explanation(msgspec.Struct, frozen=True):
 
     summary: str
     events: dict[str, str]
-    near_misses: list[NearMiss]
+    near_misses: Sequence[ParkedEvent]
+    """Events for its ids that did not count."""
 
 
 def explain(wait: Wait, parked: Sequence[ParkedEvent], now: float) -> Explanation:
@@ -35,24 +31,38 @@ def explain(wait: Wait, parked: Sequence[ParkedEvent], now: float) -> Explanatio
         events={
             event.name: _event(wait, index, now) for index, event in enumerate(wait.spec.events)
         },
-        near_misses=[_near_miss(event) for event in parked],
+        near_misses=parked,
     )
 
 
 def _summary(wait: Wait, now: float) -> str:
     if wait.ending is None:
-        names, enough = wait.spec.needed_names, wait.spec.needed_slots[1]
-        outcomes = wait.outcomes
-        have = sum(outcomes[name] is Outcome.RECEIVED for name in names)
-        pending = ", ".join(name for name in names if outcomes[name] is Outcome.PENDING)
-        return (
-            f"waiting: strategy {wait.spec.strategy} has {have} of {enough} from {pending}; "
-            f"the next deadline is in {max(0.0, wait.due_at - now):.1f} s, "
-            f"then onTimeout {wait.spec.on_timeout} decides"
-        )
-    verb = "ended as" if wait.status is not Status.COMPLETED else ""
-    text = f"{verb} {wait.status} after {wait.ending.at - wait.opened_at:.3f} s".strip()
-    return f"{text}: {wait.ending.reason}"
+        return f"waiting: {_progress(wait)} (strategy {wait.spec.strategy}). {_rest(wait, now)}"
+    verb = "" if wait.status is Status.COMPLETED else "ended as "
+    return (
+        f"{verb}{wait.status} after {wait.ending.at - wait.opened_at:.3f} s: {wait.ending.reason}"
+    )
+
+
+def _progress(wait: Wait) -> str:
+    names, enough = wait.spec.needed_names, wait.spec.needed_slots[1]
+    outcomes = wait.outcomes
+    pending = [name for name in names if outcomes[name] is Outcome.PENDING]
+    received = sum(outcomes[name] is Outcome.RECEIVED for name in names)
+    missing = f"{', '.join(pending)} {'is' if len(pending) == 1 else 'are'} missing"
+    if wait.spec.strategy is Strategy.SETTLED:
+        return f"{len(names) - len(pending)} of {len(names)} have answered or failed, {missing}"
+    if enough == len(names):
+        return f"{received} of {enough} events are here, {missing}"
+    return f"{received} of the {enough} needed are here, any of {', '.join(pending)} counts"
+
+
+def _rest(wait: Wait, now: float) -> str:
+    left = f"{max(0.0, wait.due_at - now):.0f} s are left"
+    policy = f"onTimeout {wait.spec.on_timeout}"
+    if wait.due_at < wait.expires_at:
+        return f"{left} until the next deadline; then {policy} decides."
+    return f"{left}; then {policy} {_AT_THE_END[wait.spec.on_timeout]}."
 
 
 def _event(wait: Wait, index: int, now: float) -> str:
@@ -70,19 +80,3 @@ def _event(wait: Wait, index: int, now: float) -> str:
         case _:
             after = mark.at - wait.opened_at
             return f"{mark.outcome} from {origin} after {after:.3f} s as {mark.event_id}"
-
-
-def _near_miss(parked: ParkedEvent) -> NearMiss:
-    clause = parked.clause
-    because = parked.reason.value.replace("_", " ")
-    if clause is not None:
-        because += f": {clause.rule} expected {clause.expected!r}, got {clause.actual!r}"
-    return NearMiss(
-        event_id=parked.event_id,
-        source=parked.source.value,
-        label=parked.label,
-        verdict=parked.verdict.value,
-        reason=parked.reason.value,
-        at=parked.at,
-        sentence=because,
-    )

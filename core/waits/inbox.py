@@ -48,9 +48,9 @@ def _exceeded(size: int, found: UnregisteredAddress, limits: WaitLimits) -> Diff
     count = len(found.sizes)
     if count >= limits.early_events:
         return Difference("earlyEvents", limits.early_events, count + 1)
-    held = sum(found.sizes.values())
-    if count and held + size > limits.early_bytes:
-        return Difference("earlyBytes", limits.early_bytes, held + size)
+    together = sum(found.sizes.values()) + size
+    if count and together > limits.early_bytes:
+        return Difference("earlyBytes", limits.early_bytes, together)
     return None
 
 
@@ -62,18 +62,10 @@ def _refuse(offer: Offer, now: float, clause: Difference, *, noted: bool) -> Dec
 
 
 def parked_event(offer: Offer, reply: OfferReply, now: float) -> ParkedEvent:
-    """Make the inbox entry of an offered event."""
     return ParkedEvent(
-        address=offer.address,
-        turn_id=offer.turn_id,
-        event_id=offer.event_id,
-        source=offer.source,
-        label=offer.label,
-        payload=offer.payload,
-        content_type=offer.content_type,
+        **msgspec.structs.asdict(offer),
         verdict=reply.verdict,
         reason=reply.reason,
         clause=reply.clause,
         at=now,
-        outcome=offer.outcome,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from core.shared.address import Address, check_id
+from core.shared.address import Address, check_id, id_problem
 from core.shared.json_path import MISSING, find, parse_path, without, without_path
 from core.shared.media_types import JSON
 from core.waits.messages import Offer, Reason, Verdict
@@ -35,30 +35,38 @@ class IncomingEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class CorrelationIds(msgspec.Struct, frozen=True):
-    """Both ids and the field names they were found under."""
-
     execution_id: str
     correlation_id: str
     fields: IdFields
 
 
 class MissingId(msgspec.Struct, frozen=True):
-    """An id that was not found; `found` names the type of a value that cannot be an id."""
+    """An id that was not found, or whose value cannot be an id."""
 
     name: str
-    searched_in: tuple[str, ...]
-    found: str | None = None
+    places: str
+    """Where an event may have the id."""
+    problem: str = "is missing"
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.problem}: send it in {self.places}"
+
+
+class MissingIds(msgspec.Struct, frozen=True):
+    """Those of the two ids that an event lacks."""
+
+    ids: tuple[MissingId, ...]
 
 
 def find_ids(
     headers: Mapping[str, str], body: Any, id_fields: Collection[IdFields] = ()
-) -> list[CorrelationIds] | MissingId:
+) -> list[CorrelationIds] | MissingIds:
     """Find every pair of ids under the default and the given field names, the default first.
 
     Headers take precedence over the body. Header names must be in lower case.
     """
     pairs: list[CorrelationIds] = []
-    missing: MissingId | None = None
+    missing: MissingIds | None = None
     for fields in dict.fromkeys((DEFAULT_IDS, *id_fields)) if id_fields else (DEFAULT_IDS,):
         correlation = _look(headers, body, fields.correlation_header, fields.correlation_field)
         execution = _look(headers, body, fields.execution_header, fields.execution_field)
@@ -66,8 +74,8 @@ def find_ids(
             if not pairs or not _is_among(execution, correlation, pairs):
                 pairs.append(CorrelationIds(execution, correlation, fields))
         elif missing is None:
-            missing = correlation if isinstance(correlation, MissingId) else None
-            missing = missing or (execution if isinstance(execution, MissingId) else None)
+            found = (correlation, execution)
+            missing = MissingIds(tuple(one for one in found if isinstance(one, MissingId)))
     if pairs or missing is None:
         return pairs
     return missing
@@ -110,13 +118,11 @@ def _look(headers: Mapping[str, str], body: Any, header: str, path: str) -> str 
     value: Any = headers.get(header.lower(), MISSING) if headers else MISSING
     if value is MISSING:
         value = find(body, path)
-    found = None if value is MISSING or value is None else check_id(value)
-    if found is not None:
-        return found
-    places = (f"header {header}", f"body field {path}")
+    places = f"header {header} or body field {path}"
     if value is MISSING or value is None:
         return MissingId(path, places)
-    return MissingId(path, places, type(value).__name__)
+    found = check_id(value)
+    return MissingId(path, places, id_problem(value)) if found is None else found
 
 
 def deduplication_id_of(event: IncomingEvent, turn_id: str) -> str:
@@ -165,6 +171,5 @@ def unaddressed_event(tenant: int, event: IncomingEvent, turn_id: str, now: floa
         content_type=event.content_type,
         verdict=Verdict.REJECTED,
         reason=Reason.MISSING_ID,
-        clause=None,
         at=now,
     )

@@ -63,7 +63,7 @@ def first_difference(filter_: dict[str, Any], document: Any) -> Difference | Non
     for path, expected in filter_.items():
         actual = find(document, path)
         if actual is MISSING:
-            return Difference(f"filter.{path}", expected, None)
+            return Difference(f"filter.{path}", expected, None, is_absent=True)
         if not equal_json(expected, actual):
             return Difference(f"filter.{path}", expected, _brief(actual))
     return None
@@ -75,4 +75,6 @@ def _brief(value: Any) -> Any:
         value = str(value)  # replies are msgpack, which has no longer integers
     if isinstance(value, str) and len(value) > 200:
         return value[:200] + "…"
-    return value if isinstance(value, str | int | float | bool | None) else type(value).__name__
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    return value

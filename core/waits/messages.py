@@ -99,13 +99,21 @@ class Difference(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rule: str
     expected: Any
     actual: Any
+    is_absent: bool = False
+    """Whether the event has no such field, which is not the same as null."""
+
+    def __str__(self) -> str:
+        text = f"{self.rule} expected {msgspec.json.encode(self.expected).decode()}"
+        if self.is_absent:
+            return f"{text}, but the event has no {self.rule.removeprefix('filter.')}"
+        return f"{text}, got {msgspec.json.encode(self.actual).decode()}"
 
 
-class OfferReply(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="judged", gc=False
-):
-    """Reply to an Offer."""
+class _Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    pass
 
+
+class OfferReply(_Reply, frozen=True, tag="judged"):
     verdict: Verdict
     reason: Reason
     event: str | None = None
@@ -119,9 +127,7 @@ class OfferReply(
         return self.verdict is Verdict.DUPLICATE or self.verdict is Verdict.LATE
 
 
-class RegisterReply(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opened", gc=False
-):
+class RegisterReply(_Reply, frozen=True, tag="opened"):
     """Reply to Register. `created` is False if the same wait existed already."""
 
     created: bool
@@ -131,9 +137,7 @@ class RegisterReply(
     expires_at: float
 
 
-class StatusReply(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="standing", gc=False
-):
+class StatusReply(_Reply, frozen=True, tag="standing"):
     """Reply to Accept, Cancel, Abandon and Expire: the status of the wait."""
 
     status: Status
@@ -156,9 +160,7 @@ class RefusalKind(StrEnum):
     TOKEN_EXPIRED = "token_expired"  # noqa: S105  a reason's name
 
 
-class RefusedReply(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="refused", gc=False
-):
+class RefusedReply(_Reply, frozen=True, tag="refused"):
     """The message changed nothing and is not stored."""
 
     kind: RefusalKind
@@ -169,13 +171,7 @@ class RefusedReply(
 
     @property
     def is_transient(self) -> bool:
-        """Return whether the same message may be accepted later."""
         return self.kind in {RefusalKind.OVERLOADED, RefusalKind.FAILED}
 
 
 Reply: TypeAlias = OfferReply | RegisterReply | StatusReply | RefusedReply
-
-# One batch as one value: Ray then pickles bytes, not objects.
-encode_batch = msgspec.msgpack.Encoder().encode
-decode_messages = msgspec.msgpack.Decoder(list[WaitMessage]).decode
-decode_replies = msgspec.msgpack.Decoder(list[Reply]).decode

@@ -77,7 +77,6 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """Return the outcome of each event by its name."""
         outcomes = [mark.outcome for mark in self.marks]
         return dict(zip(self.spec.names, outcomes, strict=True))
 
@@ -86,47 +85,39 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class WaitLogEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One entry of a correlation's append-only log, the only place where payloads are stored."""
+    """One entry of a correlation's append-only log, the only place where payloads are stored.
+
+    The fields are in the order of the columns.
+    """
 
     seq: int
     kind: str
-    event: str | None
+    event: str | None = None
     event_id: str
-    source: Source | None
-    label: str
-    payload: bytes
-    content_type: str
+    source: Source | None = None
+    label: str = ""
+    content_type: str = ""
+    payload: bytes = b""
     at: float
 
 
-class ParkedEvent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event in the inbox: it came before its wait or was refused."""
+class ParkedEvent(Offer, frozen=True, kw_only=True, gc=False):
+    """An offer in the inbox, with its verdict: it came before its wait or was refused."""
 
-    address: Address
-    turn_id: str
-    event_id: str
-    source: Source
-    label: str
-    payload: bytes
-    content_type: str
     verdict: Verdict
     reason: Reason
-    clause: Difference | None
+    clause: Difference | None = None
     at: float
-    outcome: Outcome = Outcome.RECEIVED
+
+    @property
+    def sentence(self) -> str:
+        """Say why the event did not count."""
+        reason = self.reason.replace("_", " ")
+        return reason if self.clause is None else f"{reason}: {self.clause}"
 
     def to_offer(self) -> Offer:
         """Return the original offer with the same ids, so that a second attempt counts once."""
-        return Offer(
-            address=self.address,
-            turn_id=self.turn_id,
-            event_id=self.event_id,
-            source=self.source,
-            label=self.label,
-            payload=self.payload,
-            content_type=self.content_type,
-            outcome=self.outcome,
-        )
+        return Offer(**{name: getattr(self, name) for name in Offer.__struct_fields__})
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -54,6 +54,13 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 _BROKEN = frozenset({Outcome.FAILED, Outcome.REJECTED})
 _SATISFIED = {strategy: f"strategy {strategy} is satisfied" for strategy in Strategy}
+_GATHERED = "every resource has answered, failed or timed out"
+_LOST = {
+    Outcome.TIMED_OUT: "did not come in time",
+    Outcome.FAILED: "failed",
+    Outcome.REJECTED: "rejected the request",
+    Outcome.PENDING: "had not come",
+}
 
 
 def evaluate(spec: WaitSpec, outcomes: Sequence[Outcome]) -> StrategyResult:
@@ -89,7 +96,7 @@ def decide_ending(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending | None:
 def _complete(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
     if not spec.events:
         return Ending(status=Status.COMPLETED, reason="nothing to wait for")
-    reason = _SATISFIED[spec.strategy]
+    reason = _GATHERED if spec.gather else _SATISFIED[spec.strategy]
     if spec.strategy is not Strategy.SETTLED:
         return Ending(status=Status.COMPLETED, reason=reason)
     missing = _missing(spec, outcomes)
@@ -115,29 +122,49 @@ def _undecided(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:
 
 
 def _apply_policy(spec: WaitSpec, outcomes: Sequence[Outcome]) -> Ending:
-    places, enough = spec.needed_slots
     missing = _missing(spec, outcomes)
-    stands = dict(zip(spec.names, outcomes, strict=True))
-    lost = ", ".join(f"{name} {stands[name]}" for name in missing)
-    why = f"strategy {spec.strategy} needs {enough} of {len(places)}; {lost}"
+    lost = _lost(spec, outcomes)
     timed_out = Outcome.TIMED_OUT in outcomes
     if not _may_continue(spec, outcomes):
-        broken = any(outcomes[place] in _BROKEN for place in places)
+        broken = any(outcomes[place] in _BROKEN for place in spec.needed_slots[0])
         return Ending(
             status=Status.FAILED if broken else Status.TIMEOUT,
-            reason=f"{why}; onTimeout {spec.on_timeout} ends the wait",
+            reason=f"{lost}; {_refusal(spec, outcomes)}",
             timed_out=timed_out,
             missing=missing,
         )
     lenient = spec.on_timeout is TimeoutPolicy.CONTINUE_WITH_PARTIAL
     return Ending(
         status=Status.COMPLETED,
-        reason=f"{why}; onTimeout {spec.on_timeout} goes on",
+        reason=f"{lost}; onTimeout {spec.on_timeout} goes on without",
         timed_out=timed_out,
         partial=bool(missing),
         missing=missing,
         warning=f"continued without {', '.join(missing)}" if lenient else None,
     )
+
+
+def _lost(spec: WaitSpec, outcomes: Sequence[Outcome]) -> str:
+    """Say what became of each event that was not received."""
+    names: dict[Outcome, list[str]] = {}
+    for name, outcome in zip(spec.names, outcomes, strict=True):
+        names.setdefault(outcome, []).append(name)
+    lost = [f"{', '.join(names[one])} {verb}" for one, verb in _LOST.items() if one in names]
+    return "; ".join(lost)
+
+
+def _refusal(spec: WaitSpec, outcomes: Sequence[Outcome]) -> str:
+    """Say why the timeout policy does not complete the wait."""
+    places, enough = spec.needed_slots
+    why = f"strategy {spec.strategy} needs {enough} of {len(places)}"
+    if spec.on_timeout is TimeoutPolicy.FAIL:
+        return f"{why}, so onTimeout fail ends the wait"
+    if spec.strategy is Strategy.ALL:
+        missing = _missing(spec, outcomes)
+        required = [event.name for event in spec.events if event.required]
+        lost = [name for name in required if name in missing]
+        why = f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} required"
+    return f"{why}, so onTimeout continue could not go on"
 
 
 def _may_continue(spec: WaitSpec, outcomes: Sequence[Outcome]) -> bool:

@@ -48,15 +48,7 @@ def apply(
     found: UnregisteredAddress = UNREGISTERED,
     limits: WaitLimits = DEFAULT_LIMITS,
 ) -> Decision:
-    """Apply `message` at time `now`.
-
-    Args:
-        wait: The correlation, or None if it is not registered.
-        message: The message to the correlation.
-        now: The database's time.
-        found: The inbox of the address, if there is no `wait`.
-        limits: The limits of the correlation.
-    """
+    """Apply a message at the database's time `now`; without a wait, `found` is its inbox."""
     if wait is None:
         return _first_contact(message, now, found, limits)
     if wait.spec.lost and isinstance(message, Offer):
@@ -74,7 +66,7 @@ def apply(
         case Cancel():
             return _cancel(wait, message, now, "cancelled by a caller")
         case Abandon():
-            return _cancel(wait, message, now, "its reader went away")
+            return _cancel(wait, message, now, "its last reader disconnected")
         case _:
             assert_never(message)
 
@@ -86,7 +78,7 @@ def _first_contact(
         case Register():
             return _open(message, now, found.early, limits)
         case Offer(by_token=True):
-            detail = "this callback token is over: its wait has ended and is forgotten"
+            detail = "this callback token has expired: its wait has ended and was removed"
             reply = RefusedReply(kind=RefusalKind.TOKEN_EXPIRED, detail=detail)
             return Decision(wait=None, reply=reply)
         case Offer():
@@ -185,13 +177,7 @@ def _offer(wait: Wait, offer: Offer, now: float, limits: WaitLimits) -> Decision
         return Decision(wait=wait, reply=known)
     found = candidates(wait.spec, offer)
     if isinstance(found, NoMatch):
-        reply = OfferReply(
-            verdict=Verdict.REJECTED,
-            reason=found.reason,
-            clause=found.clause,
-            status=wait.status,
-        )
-        return Decision(wait=wait, reply=reply, parked=(parked_event(offer, reply, now),))
+        return _reject(wait, offer, now, found)
     if wait.ending is not None:
         return _log_only(wait, offer, now, Verdict.LATE, Reason.WAIT_ENDED, found[0][1])
     if now < wait.due_at:
@@ -242,7 +228,8 @@ def _fulfil(
     for known in wait.marks:
         together += known.size
     if together > limits.result_bytes:
-        return _too_large(wait, offer, now, Difference("bytes", limits.result_bytes, together))
+        clause = Difference("bytes", limits.result_bytes, together)
+        return _reject(wait, offer, now, NoMatch(Reason.TOO_LARGE_TOGETHER, clause))
     seq = wait.log_length + 1
     mark = EventState(offer.outcome, now, seq, offer.event_id, offer.turn_id, size)
     marks = (*wait.marks[:index], mark, *wait.marks[index + 1 :])
@@ -261,13 +248,9 @@ def _fulfil(
     )
 
 
-def _too_large(wait: Wait, offer: Offer, now: float, clause: Difference) -> Decision:
-    """Refuse an event that would exceed the limit of bytes for all events of the wait."""
+def _reject(wait: Wait, offer: Offer, now: float, why: NoMatch) -> Decision:
     reply = OfferReply(
-        verdict=Verdict.REJECTED,
-        reason=Reason.TOO_LARGE_TOGETHER,
-        clause=clause,
-        status=wait.status,
+        verdict=Verdict.REJECTED, reason=why.reason, clause=why.clause, status=wait.status
     )
     return Decision(wait=wait, reply=reply, parked=(parked_event(offer, reply, now),))
 
@@ -317,8 +300,8 @@ def _give_up(wait: Wait, now: float) -> tuple[Wait, tuple[WaitLogEntry, ...]]:
 
 def _accept(wait: Wait, message: Accept, now: float) -> Decision:
     """Record that a resource agreed, so that it is not called again after a restart."""
-    stands = dict(zip(wait.spec.names, wait.marks, strict=True)).get(message.event)
-    if wait.ending is not None or stands != PENDING:
+    mark = dict(zip(wait.spec.names, wait.marks, strict=True)).get(message.event)
+    if wait.ending is not None or mark != PENDING:
         return Decision(wait=wait, reply=StatusReply(status=wait.status, changed=False))
     changed = _marked(wait, message.event, EventState(Outcome.PENDING, now))
     changed = replace(changed, version=wait.version + 1)
@@ -368,10 +351,7 @@ def _asked_entry(message: Register, now: float) -> WaitLogEntry:
     return WaitLogEntry(
         seq=1,
         kind=GATHER_ENTRY,
-        event=None,
         event_id=GATHER_ENTRY,
-        source=None,
-        label="",
         payload=message.asked,
         content_type=JSON,
         at=now,
@@ -384,9 +364,5 @@ def _timeout_entry(expected: ExpectedEvent, seq: int, now: float) -> WaitLogEntr
         kind=Outcome.TIMED_OUT.value,
         event=expected.name,
         event_id=f"timeout/{expected.name}",
-        source=None,
-        label="",
-        payload=b"",
-        content_type="",
         at=now,
     )

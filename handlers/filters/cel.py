@@ -9,17 +9,16 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
 import structlog
 from cel_expr_python import cel
 
 from core.dispatch.subscription import Subscription
 from core.events.event import Event
+from core.shared.json_path import MISSING, document_of
 from core.shared.timestamps import to_iso
-from handlers.filters.cost import FilterTooCostlyError, estimate_cost
-from handlers.filters.tree import read_tree
+from handlers.filters.cost import FilterTooCostlyError, estimate_cost, parse_expression
 
 log = structlog.get_logger("filters")
 
@@ -58,22 +57,18 @@ class Filter:
         self._expression = expression
         self._grows = grows
 
-    def allows(self, event: Event) -> bool:
-        return self.evaluate(event) is FilterResult.PASSES
-
     def evaluate(self, event: Event) -> FilterResult:
         """Evaluate the filter; the result has a reason if the filter could not decide."""
-        material = _memory.material(event)
-        if material.size > self.largest:
+        variables = EventVariables.of(event)
+        if variables.size > self.largest:
             return FilterResult.TOO_LARGE
         try:
-            # What is made on the way lives as long as the activation: it is not shared by those
-            # that make much.
-            result = (
-                self._expression.eval(data=material.variables)
-                if self._grows
-                else self._expression.eval(material.activation)
-            )
+            # Values that an expression makes live as long as its activation, so an expression that
+            # makes large ones gets an activation of its own.
+            if self._grows:
+                result = self._expression.eval(data=variables.values)
+            else:
+                result = self._expression.eval(variables.activation)
             value = result.value()
         except Exception:  # the library does not say what it raises; no event fails because of it
             return FilterResult.FAILED
@@ -83,21 +78,31 @@ class Filter:
 
 
 class EventVariables:
-    """An event converted for CEL, once for all the filters that look at it."""
+    """An event converted for CEL, once for all the filters that read it one after the other."""
+
+    _last: ClassVar["EventVariables | None"] = None
+
+    @classmethod
+    def of(cls, event: Event) -> "EventVariables":
+        if cls._last is None or cls._last.event is not event:
+            cls._last = cls(event)
+        return cls._last
 
     def __init__(self, event: Event) -> None:
         self.event = event
-        words = (len(key) + len(value) for key, value in event.context)
-        more = (len(key) + len(str(value)) for key, value in event.extensions.items())
-        self.size = len(event.data or b"") + sum(words) + sum(more)
+        pairs = [*event.context, *event.extensions.items()]
+        attributes = sum(len(key) + len(str(value)) for key, value in pairs)
+        self.size = len(event.data or b"") + attributes
 
     @cached_property
-    def variables(self) -> dict[str, Any]:
-        return {"event": _attributes(self.event), "data": _payload(self.event)}
+    def values(self) -> dict[str, Any]:
+        document = document_of(self.event.data or b"") if self.event.is_json else MISSING
+        data = None if document is MISSING else document
+        return {"event": _attributes(self.event), "data": data}
 
     @cached_property
     def activation(self) -> Any:
-        return _environment().Activation(self.variables)
+        return _environment().Activation(self.values)
 
 
 class FilterCounters:
@@ -107,18 +112,18 @@ class FilterCounters:
         self.counts: dict[str, int] = dict.fromkeys(FilterResult, 0)
         self._oversized: dict[tuple[int, str], str] = {}
 
-    def take(self, judgement: FilterResult, subscription: Subscription, event: Event) -> None:
-        self.counts[judgement] += 1
-        if judgement is FilterResult.TOO_LARGE and len(self._oversized) < CACHE_SIZE:
+    def add(self, result: FilterResult, subscription: Subscription, event: Event) -> None:
+        self.counts[result] += 1
+        if result is FilterResult.TOO_LARGE and len(self._oversized) < CACHE_SIZE:
             self._oversized[subscription.tenant, subscription.subscription_id] = event.type
 
     def oversized(self) -> dict[tuple[int, str], str]:
-        """Subscriptions, by tenant and id, that missed an event too large for their filter.
+        """Return, once, the subscriptions that missed an event too large for their filter.
 
-        Each with the type of the last; what is told once is not told again.
+        By tenant and id, each with the type of its last such event.
         """
-        told, self._oversized = self._oversized, {}
-        return told
+        found, self._oversized = self._oversized, {}
+        return found
 
 
 filter_counters = FilterCounters()
@@ -135,16 +140,11 @@ def passes_filter(subscription: Subscription, event: Event) -> bool:
     """Return True if the subscription has no filter or the event passes it, and count that."""
     if subscription.filter is None:
         return True
-    judgement = _judge(subscription.filter, event)
-    filter_counters.take(judgement, subscription, event)
-    return judgement is FilterResult.PASSES
-
-
-def _judge(text: str, event: Event) -> FilterResult:
-    found = compile_filter(text)
-    if isinstance(found, InvalidFilter):  # it was fine when it was saved, with another version
-        return FilterResult.FAILED
-    return found.evaluate(event)
+    found = compile_filter(subscription.filter)
+    # A filter can be invalid only if it was saved by another version.
+    result = found.evaluate(event) if isinstance(found, Filter) else FilterResult.FAILED
+    filter_counters.add(result, subscription, event)
+    return result is FilterResult.PASSES
 
 
 @cache
@@ -161,15 +161,15 @@ def _compiled(text: str) -> Filter | InvalidFilter:
     kind = expression.return_type()
     if kind not in (cel.Type.BOOL, cel.Type.DYN):
         return InvalidFilter(
-            f"an expression that says true or false, not one of type {kind.name()}"
+            f"an expression whose result is true or false, not of type {kind.name()}"
         )
     try:
-        weight = estimate_cost(read_tree(expression.serialize()))
+        weight = estimate_cost(parse_expression(expression.serialize()))
     except FilterTooCostlyError as error:
         return InvalidFilter(str(error))
     except ValueError:
         log.exception("filters.unreadable")
-        return InvalidFilter("an expression that can be weighed")
+        return InvalidFilter("an expression whose cost can be estimated")
     largest = min(MAX_EVENT_BYTES, weight.largest(MAX_EVALUATION_NS))
     if largest < MIN_EVENT_BYTES:
         return InvalidFilter("less work: this could take too long on a large event")
@@ -184,30 +184,6 @@ def _plain(error: str) -> str:
     if row.isdigit() and column.isdigit():
         return f"line {row}, column {column}: {sentence}"
     return sentence or line[0]
-
-
-class _Memory:
-    """The event converted last: the filters of many subscriptions read it one after the other."""
-
-    def __init__(self) -> None:
-        self._material: EventVariables | None = None
-
-    def material(self, event: Event) -> EventVariables:
-        if self._material is None or self._material.event is not event:
-            self._material = EventVariables(event)
-        return self._material
-
-
-_memory = _Memory()
-
-
-def _payload(event: Event) -> Any:
-    if event.data is None or not event.is_json:
-        return None
-    try:
-        return msgspec.json.decode(event.data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def _attributes(event: Event) -> dict[str, Any]:

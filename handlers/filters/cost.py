@@ -8,16 +8,10 @@ The numbers are nanoseconds per byte of the event, measured in the worst case an
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from handlers.filters.tree import (
-    CallNode,
-    ConstantNode,
-    ListNode,
-    LoopNode,
-    NameNode,
-    Node,
-    SelectNode,
-    StructNode,
-)
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import DecodeError
+
+from handlers.filters.expression_pb2 import CheckedExpr, Expr
 
 MAX_LOOPS = 4
 MAX_ITERATIONS = 10_000
@@ -66,12 +60,18 @@ class FilterCost:
         return max(0, int((budget - self.fixed) / self.cost))
 
 
-def estimate_cost(tree: Node) -> FilterCost:
-    """Estimate the cost of an expression.
+def parse_expression(serialized: bytes) -> Expr:
+    """Return the tree of a compiled expression, or raise ValueError if it is no such form."""
+    try:
+        packed = AnyMessage.FromString(serialized)
+        checked: CheckedExpr = CheckedExpr.FromString(packed.value)
+    except DecodeError as error:
+        raise ValueError(str(error)) from None
+    return checked.expr
 
-    Raises:
-        FilterTooCostlyError: The cost is unknown or unbounded.
-    """
+
+def estimate_cost(tree: Expr) -> FilterCost:
+    """Estimate the cost of an expression; raise an error if it is unknown or unbounded."""
     scale = _Scale()
     load = scale.weigh(tree)
     return FilterCost(
@@ -90,24 +90,26 @@ class _Scale:
         self._in_body = False
         self._body_steps = 0
 
-    def weigh(self, node: Node) -> NodeCost:
+    def weigh(self, node: Expr) -> NodeCost:
         self._body_steps += self._in_body
-        match node:
-            case ConstantNode():
+        match node.WhichOneof("expr_kind"):
+            case "const_expr":
                 return NodeCost()
-            case NameNode(name):
-                return self._name(name)
-            case SelectNode(operand, tests):
-                load = self.weigh(operand)
-                return NodeCost(0.0 if tests else load.size, load.cost)
-            case ListNode(items):
-                return _sum([self.weigh(item) for item in items])
-            case CallNode():
-                return self._call(node)
-            case LoopNode():
-                return self._loop(node)
-            case StructNode():
+            case "ident_expr":
+                return self._name(node.ident_expr.name)
+            case "select_expr":
+                load = self.weigh(node.select_expr.operand)
+                return NodeCost(0.0 if node.select_expr.test_only else load.size, load.cost)
+            case "list_expr":
+                return _sum([self.weigh(item) for item in node.list_expr.elements])
+            case "call_expr":
+                return self._call(node.call_expr)
+            case "comprehension_expr":
+                return self._loop(node.comprehension_expr)
+            case "struct_expr":
                 raise FilterTooCostlyError("maps and messages cannot be written in a filter")
+            case _:
+                raise ValueError("an expression of an unknown kind")
 
     def _name(self, name: str) -> NodeCost:
         if name in _EVENT and self._in_body:
@@ -115,28 +117,29 @@ class _Scale:
         # Whatever else has a name is an element, of which all together are the event, or small.
         return NodeCost(size=1.0)
 
-    def _loop(self, loop: LoopNode) -> NodeCost:
+    def _loop(self, loop: Expr.Comprehension) -> NodeCost:
         if self._in_body:
             raise FilterTooCostlyError("all, exists and exists_one cannot stand within each other")
         self.loops += 1
         if self.loops > MAX_LOOPS:
             raise FilterTooCostlyError(f"at most {MAX_LOOPS} of all, exists and exists_one")
-        if isinstance(loop.begins, ListNode):
+        if loop.accu_init.HasField("list_expr"):
             raise FilterTooCostlyError(
                 "filter and map cannot be used: all, exists and exists_one can"
             )
-        if not _is_path(loop.over):
+        if not _is_path(loop.iter_range):
             raise FilterTooCostlyError(
                 "all, exists and exists_one go over a part of data or event only"
             )
-        over = self.weigh(loop.over)
+        over = self.weigh(loop.iter_range)
         self._in_body, self._body_steps = True, 0
-        body = _sum([self.weigh(part) for part in loop.body])
+        parts = (loop.loop_condition, loop.loop_step, loop.result)
+        body = _sum([self.weigh(part) for part in parts])
         self._in_body, self.steps = False, max(self.steps, self._body_steps)
         return NodeCost(cost=over.cost + body.cost)
 
-    def _call(self, call: CallNode) -> NodeCost:
-        loads = [self.weigh(argument) for argument in call.arguments] or [NodeCost()]
+    def _call(self, call: Expr.Call) -> NodeCost:
+        loads = [self.weigh(argument) for argument in _arguments(call)] or [NodeCost()]
         rule = _RULES.get(call.function)
         if rule is None:
             raise FilterTooCostlyError(f"{call.function} cannot be used in a filter")
@@ -147,22 +150,26 @@ class _Scale:
         return NodeCost(own.size, own.cost + sum(load.cost for load in loads))
 
 
-def _literal(call: CallNode, most: int) -> str:
-    wanted = call.arguments[-1]
-    text = wanted.text if isinstance(wanted, ConstantNode) else None
-    if text is None or len(text) > most:
+def _arguments(call: Expr.Call) -> list[Expr]:
+    """Return the arguments of a call, after its receiver, if there is one."""
+    return [call.target, *call.args] if call.HasField("target") else list(call.args)
+
+
+def _literal(call: Expr.Call, most: int) -> str:
+    wanted = _arguments(call)[-1].const_expr
+    if not wanted.HasField("string_value") or len(wanted.string_value) > most:
         raise FilterTooCostlyError(
             f"what {call.function} looks for must be a text of up to {most} characters, written out"
         )
-    return text
+    return wanted.string_value
 
 
-def _searches(call: CallNode, sizes: list[float]) -> NodeCost:
+def _searches(call: Expr.Call, sizes: list[float]) -> NodeCost:
     needle = _literal(call, MAX_NEEDLE_CHARS)
     return NodeCost(cost=(_SEARCH + _NEEDLE * len(needle)) * sizes[0])
 
 
-def _matches(call: CallNode, sizes: list[float]) -> NodeCost:
+def _matches(call: Expr.Call, sizes: list[float]) -> NodeCost:
     pattern = _literal(call, MAX_PATTERN_CHARS)
     if "{" in pattern:
         raise FilterTooCostlyError("the pattern of matches cannot count with { }")
@@ -178,7 +185,7 @@ _TIMES = (
 _ORDER = ("_<_", "_<=_", "_>_", "_>=_", "size", "startsWith", "endsWith")
 _KINDS = ("int", "uint", "double", "bool", "timestamp", "duration", "type")
 # What is not here cannot be used: nobody has measured it.
-_RULES: Mapping[str, Callable[[CallNode, list[float]], NodeCost]] = {
+_RULES: Mapping[str, Callable[[Expr.Call, list[float]], NodeCost]] = {
     **dict.fromkeys((*_LOGIC, *_NUMBERS, *_TIMES), lambda _, sizes: NodeCost()),
     **dict.fromkeys(_ORDER, lambda _, sizes: NodeCost(cost=_SCAN * max(sizes))),
     **dict.fromkeys(_KINDS, lambda _, sizes: NodeCost(cost=_CONVERSION * sum(sizes))),
@@ -195,15 +202,16 @@ _RULES: Mapping[str, Callable[[CallNode, list[float]], NodeCost]] = {
 }
 
 
-def _is_path(node: Node) -> bool:
+def _is_path(node: Expr) -> bool:
     """Return True if the node is `data`, `event` or a part of them: no larger than they are."""
-    match node:
-        case NameNode(name):
-            return name in _EVENT
-        case SelectNode(operand, False):
-            return _is_path(operand)
-        case CallNode("_[_]", (operand, ConstantNode())):
-            return _is_path(operand)
+    match node.WhichOneof("expr_kind"):
+        case "ident_expr":
+            return node.ident_expr.name in _EVENT
+        case "select_expr":
+            return not node.select_expr.test_only and _is_path(node.select_expr.operand)
+        case "call_expr" if node.call_expr.function == "_[_]":
+            operand, key = _arguments(node.call_expr)
+            return key.HasField("const_expr") and _is_path(operand)
         case _:
             return False
 

@@ -4,6 +4,7 @@ There is no pipelining: if the first of two requests failed, nobody would know o
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, cast
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._on_lost = on_lost
         self._has_served = False
         self._transport: asyncio.Transport
+        self._timer: asyncio.TimerHandle
         self._parser: HttpResponseParser
         self._outcome: asyncio.Future[RawResponse | Exception] | None = None
         self._expect(0)
@@ -65,13 +67,15 @@ class Connection(asyncio.Protocol):
         self._is_complete = False
         self._is_reusable = False
 
-    async def send_request(self, message: bytes, limit: int, seconds: float) -> RawResponse:
+    async def send_request(
+        self, message: bytes, limit: int, seconds: float, silence: float = math.inf
+    ) -> RawResponse:
         """Send a request and wait for its response; a cancelled wait closes the connection.
 
         A body is read until it is longer than `limit` bytes, then cut to them.
 
         Raises:
-            TimeoutError: The response was not complete in time.
+            TimeoutError: The response took more than `seconds`, or a part more than `silence`.
             ClosedEarlyError: The connection ended before the response did.
             HttpParserError: The response is not HTTP.
         """
@@ -82,7 +86,10 @@ class Connection(asyncio.Protocol):
         self._expect(limit)
         loop = asyncio.get_running_loop()
         self._outcome = loop.create_future()
-        timer = loop.call_later(seconds, self._fail, TimeoutError())
+        self._heard_at = time.monotonic()
+        self._silence = silence
+        self._ends = self._heard_at + seconds
+        self._timer = loop.call_later(min(seconds, silence), self._check_time)
         try:
             self._transport.write(message)
             outcome = await self._outcome
@@ -90,7 +97,7 @@ class Connection(asyncio.Protocol):
             self.close()
             raise
         finally:
-            timer.cancel()
+            self._timer.cancel()
             self._outcome = None
         if isinstance(outcome, Exception):
             raise outcome
@@ -124,6 +131,7 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         self._received += len(data)
+        self._heard_at = time.monotonic()
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
@@ -187,6 +195,13 @@ class Connection(asyncio.Protocol):
             return
         self._is_complete = True
         self._is_reusable = self._parser.should_keep_alive()
+
+    def _check_time(self) -> None:
+        left = min(self._ends, self._heard_at + self._silence) - time.monotonic()
+        if left <= 0:
+            self._fail(TimeoutError())
+        else:
+            self._timer = asyncio.get_running_loop().call_later(left, self._check_time)
 
     def _is_framed(self) -> bool:
         """Return True if the response has an explicit length, or its head is incomplete."""

@@ -9,25 +9,19 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
 from typing import NamedTuple, TypeAlias
-
-from aiohttp.abc import ResolveResult
 
 from core.shared.call_policy import registrable_domain
 from core.shared.tenant_share import SharedLimit
 
-ResolveHost: TypeAlias = Callable[[str, int, socket.AddressFamily], Awaitable[list[ResolveResult]]]
+ResolveHost: TypeAlias = Callable[[str], Awaitable[list[str]]]
+"""Returns the addresses of a host."""
 
 MAX_CONCURRENT = 32
 MAX_CONCURRENT_PER_DOMAIN = 4
 """For one tenant."""
 MAX_WAITING = 500
 """Queued lookups of one tenant."""
-
-LOOKUP_TENANT: ContextVar[int] = ContextVar("lookup_tenant", default=0)
-"""The tenant of the current call: aiohttp passes no argument through to its resolver."""
-_NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
 class LookupsFullError(OSError):
@@ -49,9 +43,7 @@ class HostLookups:
         self._domains: Counter[tuple[int, str]] = Counter()
         self._waiting: dict[int, list[_Waiting]] = {}
 
-    async def resolve(
-        self, tenant: int, host: str, port: int, family: socket.AddressFamily
-    ) -> "asyncio.Future[list[ResolveResult]]":
+    async def resolve(self, tenant: int, host: str) -> "asyncio.Future[list[str]]":
         """Wait for a slot and start the lookup, which runs to its end even if its caller gives up.
 
         Raises:
@@ -62,7 +54,7 @@ class HostLookups:
             self._enter(tenant, domain)
         else:
             await self._wait(tenant, domain)
-        asking = asyncio.ensure_future(self._resolve(host, port, family))
+        asking = asyncio.ensure_future(self._resolve(host))
         asking.add_done_callback(lambda _: self._leave(tenant, domain))
         return asking
 
@@ -121,28 +113,14 @@ class HostLookups:
                 return True
         return False
 
-    async def _ask_system(
-        self, host: str, port: int, family: socket.AddressFamily
-    ) -> list[ResolveResult]:
+    async def _ask_system(self, host: str) -> list[str]:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="lookup")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, _addresses, host, port, family)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, _addresses, host)
 
 
-def _addresses(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-    found = socket.getaddrinfo(
-        host, port, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
-    )
-    return [
-        ResolveResult(
-            hostname=host,
-            # In numeric form, with the scope of a link-local address.
-            host=socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)[0],
-            port=port,
-            family=kind,
-            proto=proto,
-            flags=_NUMERIC,
-        )
-        for kind, _, proto, _, address in found
-    ]
+def _addresses(host: str) -> list[str]:
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+    # In numeric form, with the scope of a link-local address.
+    numeric = socket.NI_NUMERICHOST | socket.NI_NUMERICSERV
+    return [socket.getnameinfo(address, numeric)[0] for *_, address in found]

@@ -6,22 +6,20 @@ between (rebinding) has no effect. Permitted addresses are cached for some secon
 
 import asyncio
 import ipaddress
-import socket
 import time
 from collections.abc import Callable
 from typing import TypeAlias
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-
 from core.shared.call_policy import CallPolicy
-from handlers.http.dns import LOOKUP_TENANT, HostLookups, ResolveHost
+from handlers.http.dns import HostLookups, ResolveHost
 
 CACHE_SECONDS = 5.0
 MAX_CACHED = 1_000
 
 _RULE = "it is neither public nor in MUSTER_CALL_NETWORKS"
 
-_Name: TypeAlias = tuple[str, int, socket.AddressFamily]
+_Lookup: TypeAlias = tuple[int, str]
+"""The tenant and the host: a lookup never waits for the slot of another tenant."""
 
 
 class ForbiddenDestinationError(OSError):
@@ -31,12 +29,12 @@ class ForbiddenDestinationError(OSError):
 class _Asking:
     """A lookup under way, and how many callers wait for it."""
 
-    def __init__(self, task: "asyncio.Task[list[ResolveResult]]") -> None:
+    def __init__(self, task: "asyncio.Task[list[str]]") -> None:
         self.task = task
         self.waiting = 0
 
 
-class GuardedResolver(AbstractResolver):
+class GuardedResolver:
     """Resolves names by the system and filters the addresses by the call policy."""
 
     def __init__(
@@ -48,23 +46,19 @@ class GuardedResolver(AbstractResolver):
         self._policy = policy
         self._lookups = HostLookups(resolve)
         self._monotonic = monotonic
-        self._cache: dict[_Name, tuple[list[ResolveResult], float]] = {}
-        # By tenant: a lookup never waits for the slot of another tenant.
-        self._asking: dict[tuple[int, _Name], _Asking] = {}
+        self._cache: dict[str, tuple[list[str], float]] = {}
+        self._asking: dict[_Lookup, _Asking] = {}
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
+    async def resolve(self, tenant: int, host: str) -> list[str]:
         """Return every permitted address of a host. Concurrent calls share one lookup.
 
         Raises:
             ForbiddenDestinationError: The host has no permitted address.
         """
-        name = (host, port, family)
-        cached = self._cache.get(name)
+        cached = self._cache.get(host)
         if cached is not None and self._monotonic() < cached[1]:
             return cached[0]
-        key = (LOOKUP_TENANT.get(), name)
+        key = (tenant, host)
         asking = self._asking.get(key)
         if asking is None:
             asking = self._asking[key] = _Asking(asyncio.create_task(self._resolve(*key)))
@@ -78,29 +72,28 @@ class GuardedResolver(AbstractResolver):
                 self._forget(key, asking.task)
                 asking.task.cancel()
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self._lookups.close()
 
-    async def _resolve(self, tenant: int, name: _Name) -> list[ResolveResult]:
-        host = name[0]
-        found = await asyncio.shield(await self._lookups.resolve(tenant, *name))
-        permitted = [one for one in found if self._policy.permits(one["host"])]
+    async def _resolve(self, tenant: int, host: str) -> list[str]:
+        found = await asyncio.shield(await self._lookups.resolve(tenant, host))
+        permitted = [address for address in found if self._policy.permits(address)]
         if not permitted:
             raise ForbiddenDestinationError(
                 f"{host} resolves to an address that may not be called: {_RULE}"
             )
-        self._cache.pop(name, None)
-        self._cache[name] = (permitted, self._monotonic() + CACHE_SECONDS)
+        self._cache.pop(host, None)
+        self._cache[host] = (permitted, self._monotonic() + CACHE_SECONDS)
         if len(self._cache) > MAX_CACHED:
             del self._cache[next(iter(self._cache))]
         return permitted
 
-    def _forget(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
+    def _forget(self, key: _Lookup, task: "asyncio.Task[list[str]]") -> None:
         asking = self._asking.get(key)
         if asking is not None and asking.task is task:
             del self._asking[key]
 
-    def _answered(self, key: tuple[int, _Name], task: "asyncio.Task[list[ResolveResult]]") -> None:
+    def _answered(self, key: _Lookup, task: "asyncio.Task[list[str]]") -> None:
         self._forget(key, task)
         if not task.cancelled():
             task.exception()  # retrieved, so that asyncio does not log it when no caller is left

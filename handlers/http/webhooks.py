@@ -1,37 +1,29 @@
 """Sends one delivery as a signed POST and interprets the response."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from core.dispatch.attempt import DeliveryAttempt, read_answer, read_failure
 from core.dispatch.claim import ClaimedJob, DeliveryProfile
 from core.dispatch.envelope import body_of, headers_of
-from handlers.http.client import HttpFailure, HttpRequest, HttpResponse
+from handlers.http.client import HttpClient, HttpFailure, HttpRequest
 
 MAX_CONNECT_SECONDS = 10.0
 MAX_ANSWER_BYTES = 32_768
 """Bytes of an answer that are read: more than are stored, and enough for an acknowledgement."""
 
 
-class HttpCaller(Protocol):
-    """Makes HTTP calls: `FastHttpClient`, or `HttpClient`."""
-
-    async def call(self, request: HttpRequest) -> HttpResponse | HttpFailure:
-        """Make one call; never raises."""
-
-
 class Webhooks:
     """Sends deliveries over shared connections. `now` is the database's time."""
 
-    def __init__(self, caller: HttpCaller, now: Callable[[], float]) -> None:
-        self._caller = caller
+    def __init__(self, client: HttpClient, now: Callable[[], float]) -> None:
+        self._client = client
         self._now = now
 
     async def send(self, job: ClaimedJob, profile: DeliveryProfile) -> DeliveryAttempt:
         """Make one attempt; never raises. It ends at most a second after its timeout."""
         began_at = self._now()
         body, content_type = body_of(job)
-        answer = await self._caller.call(
+        answer = await self._client.call(
             HttpRequest(
                 url=job.target_url,
                 method="POST",
@@ -42,6 +34,7 @@ class Webhooks:
                 total=True,
                 keep=MAX_ANSWER_BYTES,
                 tenant=job.tenant,
+                repeatable=True,  # under one idempotency key
             )
         )
         if isinstance(answer, HttpFailure):

@@ -11,7 +11,7 @@ MAX_MISMATCHES = 20
 _LONGEST = 300
 
 
-class CompiledSchema(msgspec.Struct, frozen=True):
+class CompiledSchema(msgspec.Struct, frozen=True, tag=True):
     """A valid schema, in the form that is stored.
 
     Equal forms have equal keys. `weight` is the worst-case cost of a byte of a payload; None if it
@@ -24,7 +24,7 @@ class CompiledSchema(msgspec.Struct, frozen=True):
     weight: int | None
 
 
-class InvalidSchema(msgspec.Struct, frozen=True):
+class InvalidSchema(msgspec.Struct, frozen=True, tag=True):
     """Why a text is not a usable schema."""
 
     reason: str
@@ -38,8 +38,6 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 class PayloadCheck(Protocol):
-    """A schema that is loaded."""
-
     def __call__(self, payload: bytes, content_type: str) -> list[Mismatch]:
         """Return what is wrong with a payload; an empty list if it is valid."""
 
@@ -48,8 +46,6 @@ CompileResult: TypeAlias = CompiledSchema | InvalidSchema
 
 
 class SchemaDialect(Protocol):
-    """One schema language."""
-
     def compile(self, text: str) -> CompileResult:
         """Compile a schema, or say why it cannot be used.
 

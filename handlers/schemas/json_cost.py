@@ -106,7 +106,6 @@ class _Scales:
         return total
 
     def _find(self, reference: str) -> Any:
-        """Return the target of a reference within the schema."""
         if not reference.startswith("#") or (reference != "#" and reference[1] != "/"):
             raise _UnboundedError
         found = self._root

@@ -9,7 +9,8 @@ import jsonschema_rs
 import msgspec
 
 from core.events.event_type import SchemaType
-from core.shared.media_types import media_type
+from core.shared.json_limits import is_deeper
+from core.shared.media_types import is_json_type, media_type
 from handlers.schemas.interface import (
     MAX_MISMATCHES,
     CompiledSchema,
@@ -24,7 +25,6 @@ from handlers.schemas.json_cost import estimate_cost
 MAX_NESTING = 64
 # The library finds all mismatches before it returns the first: of larger payloads one must do.
 MAX_LISTED = 4_096
-JSON_TYPES = frozenset({"application/json", "text/json"})
 
 _DRAFTS: dict[str, type[jsonschema_rs.Validator]] = {
     "http://json-schema.org/draft-04/schema": jsonschema_rs.Draft4Validator,
@@ -44,7 +44,6 @@ _BACKTRACKING = jsonschema_rs.FancyRegexOptions(
 
 
 def compile(text: str) -> CompileResult:
-    """See `SchemaDialect.compile`."""
     try:
         schema = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -53,7 +52,7 @@ def compile(text: str) -> CompileResult:
         return invalid_schema(f"nested deeper than {MAX_NESTING} levels")
     if not isinstance(schema, dict | bool):
         return invalid_schema("a JSON Schema is an object, true or false")
-    if _nesting(schema) > MAX_NESTING:
+    if is_deeper(schema, MAX_NESTING):
         return invalid_schema(f"nested deeper than {MAX_NESTING} levels")
     if _draft_of(schema) is None:
         return invalid_schema(f"$schema must be one of {', '.join(sorted(_DRAFTS))}")
@@ -76,7 +75,6 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `SchemaDialect.load`."""
     schema = msgspec.json.decode(form)
     try:
         validator = _build(schema, _LINEAR, _MASK)
@@ -98,16 +96,13 @@ def load(form: bytes) -> PayloadCheck:
 
 
 class JsonDocument(msgspec.Struct):
-    """A decoded payload."""
-
     value: Any
 
 
 def read_json(payload: bytes, content_type: str) -> JsonDocument | Mismatch:
     """Decode a payload, or say why it cannot be decoded."""
-    kind = media_type(content_type)
-    if kind not in JSON_TYPES and not kind.endswith("+json"):
-        return mismatch("", f"application/json, not {kind or 'nothing'}")
+    if not is_json_type(content_type):
+        return mismatch("", f"application/json, not {media_type(content_type) or 'nothing'}")
     try:
         return JsonDocument(msgspec.json.decode(payload))
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -118,8 +113,8 @@ def read_json(payload: bytes, content_type: str) -> JsonDocument | Mismatch:
 
 def dotted(path: Sequence[str | int]) -> str:
     """Format a path in a document as people write it."""
-    told = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return told.removeprefix(".")
+    steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return "".join(steps).removeprefix(".")
 
 
 def _build(
@@ -142,31 +137,20 @@ def _mismatches(
     validator: jsonschema_rs.Validator, document: Any, *, every: bool
 ) -> list[Mismatch]:
     if every:
-        return [_told(error) for error in islice(validator.iter_errors(document), MAX_MISMATCHES)]
+        return [
+            _mismatch(error) for error in islice(validator.iter_errors(document), MAX_MISMATCHES)
+        ]
     try:
         validator.validate(document)
     except jsonschema_rs.ValidationError as error:
-        return [_told(error)]
+        return [_mismatch(error)]
     return [mismatch("", "a value that the schema allows")]
 
 
-def _told(error: jsonschema_rs.ValidationError) -> Mismatch:
+def _mismatch(error: jsonschema_rs.ValidationError) -> Mismatch:
     return mismatch(dotted(error.instance_path), error.message)
 
 
 def _reason(error: jsonschema_rs.ValidationError) -> str:
     place = dotted(error.instance_path)
     return f"{place}: {error.message}" if place else error.message
-
-
-def _nesting(schema: Any) -> int:
-    """Return how deep lists and maps are nested."""
-    levels, layer = 0, [schema]
-    while layer := [one for one in layer if isinstance(one, dict | list)]:
-        levels += 1
-        layer = [
-            inner
-            for outer in layer
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    return levels

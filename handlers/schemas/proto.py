@@ -52,7 +52,7 @@ def compile(text: str) -> CompileResult:
     """See `SchemaDialect.compile`. protoc may abort the process on malformed input."""
     code, complaints, form = _run_protoc(text)
     if code != 0:
-        return invalid_schema(_told(complaints) or "protoc could not read it")
+        return invalid_schema(_own_messages(complaints) or "protoc could not read it")
     if len(form) > MAX_FORM_BYTES:
         return invalid_schema(f"its descriptors take more than {MAX_FORM_BYTES} bytes")
     if not _descriptors(form).file[-1].message_type:
@@ -66,7 +66,6 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `SchemaDialect.load`."""
     pool = descriptor_pool.DescriptorPool()
     described = _descriptors(form)
     for file in described.file:
@@ -98,8 +97,8 @@ def _run_protoc(text: str) -> tuple[int, str, bytes]:
         options = [f"-I{own}", "-I.", "--include_imports", f"-o{made}"]
         with contextlib.chdir(folder), _errors_to(complaints):
             code = protoc.main(["protoc", *options, _FILE])
-        told = complaints.read_text(encoding="utf-8", errors="replace")
-        return code, told, made.read_bytes() if code == 0 else b""
+        messages = complaints.read_text(encoding="utf-8", errors="replace")
+        return code, messages, made.read_bytes() if code == 0 else b""
 
 
 @contextlib.contextmanager
@@ -115,7 +114,7 @@ def _errors_to(path: Path) -> Iterator[None]:
             os.close(kept)
 
 
-def _told(complaints: str) -> str:
+def _own_messages(complaints: str) -> str:
     """Return protoc's messages about the file itself, with the place in words."""
     found = [
         f"line {line}, column {column}: {what}" if line else what
@@ -152,7 +151,6 @@ def _check_json(message: Any, payload: bytes, content_type: str, pool: Any) -> l
 
 
 def _missing(message: Any) -> list[Mismatch]:
-    """Return the required fields that are missing."""
     missing = message.FindInitializationErrors()[:MAX_MISMATCHES]
     return [mismatch(path, "is required") for path in missing]
 

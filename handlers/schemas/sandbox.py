@@ -38,7 +38,7 @@ class SchemaSandbox:
     """One process. It is of no more use once a call has raised."""
 
     def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="muster-examiner-")
+        self._folder = tempfile.TemporaryDirectory(prefix="muster-sandbox-")
         self._pipe, theirs = socket.socketpair()
         environment = {
             "PYTHONPATH": str(_ROOT),
@@ -65,7 +65,7 @@ class SchemaSandbox:
     def pid(self) -> int:
         return self._process.pid
 
-    def run(self, task: SandboxTask, seconds: float, patience: float) -> TaskResult:
+    def run(self, task: SandboxTask, seconds: float, timeout: float) -> TaskResult:
         """Run a task with a limit of processor time in seconds.
 
         On a busy machine that may take much longer by the clock.
@@ -75,9 +75,9 @@ class SchemaSandbox:
             SandboxDiedError: The task broke the process.
             TimeoutError: The machine is too busy.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         try:
-            self._pipe.settimeout(patience)
+            self._pipe.settimeout(timeout)
             self._pipe.sendall(frame(encode(TaskRequest(task, seconds))))
             size = int.from_bytes(self._receive(LENGTH_BYTES, deadline), "big")
             if size > MAX_ANSWER_BYTES:
@@ -87,7 +87,6 @@ class SchemaSandbox:
             raise self._cause() from None
 
     def close(self) -> None:
-        """End the process and remove its files."""
         self._process.kill()
         self._process.wait()
         self._pipe.close()

@@ -14,25 +14,25 @@ from typing import BinaryIO
 
 from msgspec.structs import replace
 
-from handlers.schemas.dialects import dialect_of
-from handlers.schemas.interface import CompiledSchema, PayloadCheck
+from handlers.schemas.dialects import LoadedSchemas, dialect_of
+from handlers.schemas.interface import CompiledSchema, CompileResult
 from handlers.schemas.sandbox_protocol import (
     LENGTH_BYTES,
     CheckTask,
     CompileTask,
     LoadTask,
+    SandboxTask,
     TaskRequest,
     TaskResult,
     decode_request,
     encode,
     frame,
-    result_of,
 )
 
 MEMORY = 512 << 20
 FILE_SIZE = 8 << 20
 FILES = 64
-READY_LIMIT = 32
+LOADED_LIMIT = 32
 
 # A schema that needs more memory than this is never loaded in a process with an event loop.
 LIGHT_SECONDS = 0.05
@@ -48,55 +48,44 @@ _BOUNDS = (
 )
 
 
-class SandboxWorker:
-    """The loaded schemas, and the work on them."""
-
-    def __init__(self) -> None:
-        self._ready: dict[bytes, PayloadCheck] = {}
-
-    def work(self, task: CompileTask | LoadTask | CheckTask) -> TaskResult:
-        match task:
-            case CompileTask():
-                return _compile(task)
-            case LoadTask(compiled):
-                self._ready[compiled.key] = dialect_of(compiled.kind).load(compiled.form)
-                while len(self._ready) > READY_LIMIT:
-                    del self._ready[next(iter(self._ready))]
-                return TaskResult()
-            case CheckTask(key, payload, content_type):
-                check = self._ready.pop(key, None)
-                if check is None:
-                    return TaskResult(unknown=True)
-                self._ready[key] = check  # last in order: the last to be evicted
-                return TaskResult(mismatches=check(payload, content_type))
+def run(task: SandboxTask, loaded: LoadedSchemas) -> TaskResult:
+    match task:
+        case CompileTask():
+            return TaskResult(_compile(task))
+        case LoadTask(compiled):
+            loaded.load(compiled)
+            return TaskResult()
+        case CheckTask(key, payload, content_type):
+            check = loaded.get(key)
+            if check is None:
+                return TaskResult(unknown=True)
+            return TaskResult(mismatches=check(payload, content_type))
 
 
-def _compile(task: CompileTask) -> TaskResult:
-    chosen = dialect_of(task.kind)
+def _compile(task: CompileTask) -> CompileResult:
     began, size = time.process_time(), _peak()
-    outcome = chosen.compile(task.text)
+    compiled = dialect_of(task.kind).compile(task.text)
     took, grew = time.process_time() - began, _peak() - size
-    if isinstance(outcome, CompiledSchema) and (
-        took > LIGHT_SECONDS or grew > LIGHT_MEMORY or len(outcome.form) > LIGHT_FORM
+    if isinstance(compiled, CompiledSchema) and (
+        took > LIGHT_SECONDS or grew > LIGHT_MEMORY or len(compiled.form) > LIGHT_FORM
     ):
-        outcome = replace(outcome, weight=None)
-    return result_of(outcome)
+        return replace(compiled, weight=None)
+    return compiled
 
 
 def _peak() -> int:
-    """Return the peak memory of this process."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def serve(incoming: BinaryIO, outgoing: BinaryIO) -> None:
     """Work until the other end closes the pipe."""
-    worker = SandboxWorker()
+    loaded = LoadedSchemas(LOADED_LIMIT)
     while length := incoming.read(LENGTH_BYTES):
         request: TaskRequest = decode_request(incoming.read(int.from_bytes(length, "big")))
         # The signal has no handler, so it ends the process, whatever runs.
         signal.setitimer(signal.ITIMER_PROF, request.seconds)
-        answer = worker.work(request.task)
+        answer = run(request.task, loaded)
         signal.setitimer(signal.ITIMER_PROF, 0)
         outgoing.write(frame(encode(answer)))
         outgoing.flush()

@@ -27,22 +27,22 @@ class CheckTask(msgspec.Struct, tag=True, frozen=True):
     content_type: str
 
 
+SandboxTask: TypeAlias = CompileTask | LoadTask | CheckTask
+
+
 class TaskRequest(msgspec.Struct, frozen=True):
     """A task with its limit of processor time."""
 
-    task: CompileTask | LoadTask | CheckTask
+    task: SandboxTask
     seconds: float
 
 
 class TaskResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    outcome: CompiledSchema | None = None
-    unusable: str | None = None
+    compiled: CompileResult | None = None
     mismatches: list[Mismatch] = []
     unknown: bool = False
     """The schema is not loaded (any more)."""
 
-
-SandboxTask: TypeAlias = CompileTask | LoadTask | CheckTask
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(TaskRequest).decode
@@ -50,12 +50,4 @@ decode_result = msgspec.msgpack.Decoder(TaskResult).decode
 
 
 def frame(raw: bytes) -> bytes:
-    """Prefix a message by its length."""
     return len(raw).to_bytes(LENGTH_BYTES, "big") + raw
-
-
-def result_of(outcome: CompileResult) -> TaskResult:
-    """Decode the result of a `CompileTask`."""
-    if isinstance(outcome, CompiledSchema):
-        return TaskResult(outcome=outcome)
-    return TaskResult(unusable=outcome.reason)

@@ -12,13 +12,12 @@ import structlog
 
 from core.events.event_type import SchemaType
 from core.shared.errors import OverloadedError, UnavailableError
-from handlers.schemas.dialects import dialect_of
+from handlers.schemas.dialects import LoadedSchemas
 from handlers.schemas.interface import (
     MAX_SCHEMA_BYTES,
     CompiledSchema,
     CompileResult,
     Mismatch,
-    PayloadCheck,
     invalid_schema,
     mismatch,
 )
@@ -31,7 +30,7 @@ log = structlog.get_logger("schemas")
 
 # Weight times bytes that may be checked in the event loop: ten milliseconds at worst.
 MAX_INLINE_COST = 20_000_000
-READY_LIMIT = 128
+LOADED_LIMIT = 128
 COMPILE_SECONDS = 3.0
 CHECK_SECONDS = 1.0
 QUEUE_TIMEOUT = 30.0
@@ -43,34 +42,33 @@ TENANT_LIMIT = 500
 class SchemaValidator:
     """Compiles and checks for one process. Close it at the end."""
 
-    def __init__(self, examiners: int = 2, patience: float = QUEUE_TIMEOUT) -> None:
-        self._patience = patience
-        self._ready: dict[bytes, PayloadCheck] = {}
-        self._checking = ThreadPoolExecutor(examiners, "schema-check")
-        self._compiling = ThreadPoolExecutor(examiners, "schema-compile")
+    def __init__(self, sandboxes: int = 2, timeout: float = QUEUE_TIMEOUT) -> None:
+        self._timeout = timeout
+        self._loaded = LoadedSchemas(LOADED_LIMIT)
+        self._checking = ThreadPoolExecutor(sandboxes, "schema-check")
+        self._compiling = ThreadPoolExecutor(sandboxes, "schema-compile")
         self._own = threading.local()
-        self._examiners: set[SchemaSandbox] = set()
-        self._turns: WeakValueDictionary[tuple[int, ThreadPoolExecutor], asyncio.Lock] = (
+        self._sandboxes: set[SchemaSandbox] = set()
+        self._locks: WeakValueDictionary[tuple[int, ThreadPoolExecutor], asyncio.Lock] = (
             WeakValueDictionary()
         )
         self._waiting: Counter[int] = Counter()
         self._closed = False
 
     async def compile(self, tenant: int, kind: SchemaType, text: str) -> CompileResult:
-        """Compile a schema, or say why it cannot be used."""
         if len(text.encode()) > MAX_SCHEMA_BYTES:
             return invalid_schema(f"larger than {MAX_SCHEMA_BYTES} bytes")
-        return await self._apart(tenant, self._compiling, lambda: self._compile(kind, text))
+        return await self._in_sandbox(tenant, self._compiling, lambda: self._compile(kind, text))
 
     async def check(
         self, tenant: int, compiled: CompiledSchema, payload: bytes, content_type: str
     ) -> list[Mismatch]:
-        """Return what is wrong with a payload; an empty list if it is valid."""
         weight = compiled.weight
         if weight is not None and weight * len(payload) <= MAX_INLINE_COST:
-            return self._loaded(compiled)(payload, content_type)
-        return await self._apart(
-            tenant, self._checking, lambda: self._examine(compiled, payload, content_type)
+            check = self._loaded.get(compiled.key) or self._loaded.load(compiled)
+            return check(payload, content_type)
+        return await self._in_sandbox(
+            tenant, self._checking, lambda: self._check(compiled, payload, content_type)
         )
 
     def close(self) -> None:
@@ -78,35 +76,28 @@ class SchemaValidator:
         self._closed = True
         for pool in (self._checking, self._compiling):
             pool.shutdown(wait=False, cancel_futures=True)
-        for examiner in list(self._examiners):
-            self._drop(examiner)
+        for sandbox in list(self._sandboxes):
+            self._drop(sandbox)
 
-    def _loaded(self, compiled: CompiledSchema) -> PayloadCheck:
-        check = self._ready.pop(compiled.key, None)
-        if check is None:
-            check = dialect_of(compiled.kind).load(compiled.form)
-        self._ready[compiled.key] = check  # last in order: the last to be evicted
-        while len(self._ready) > READY_LIMIT:
-            del self._ready[next(iter(self._ready))]
-        return check
-
-    async def _apart(self, tenant: int, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _in_sandbox(self, tenant: int, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         """Run a task in a sandbox, by a thread that waits for it.
 
         A tenant has one task at a time, so that its slow tasks delay only itself.
         """
         if self._closed:
-            raise UnavailableError("this replica is going away")
+            raise UnavailableError("this replica is shutting down")
         if self._waiting[tenant] >= TENANT_LIMIT or self._waiting.total() >= WAITING_LIMIT:
-            raise OverloadedError("too many schemas and payloads wait to be looked at")
-        turn = self._turns.setdefault((tenant, pool), asyncio.Lock())
+            raise OverloadedError("too many schemas and payloads wait for their check")
+        lock = self._locks.setdefault((tenant, pool), asyncio.Lock())
         self._waiting[tenant] += 1
         try:
-            async with asyncio.timeout(self._patience), turn:
+            async with asyncio.timeout(self._timeout), lock:
                 return await asyncio.get_running_loop().run_in_executor(pool, work)
         except OSError as error:
-            log.warning("schema.not_looked_at", tenant=tenant, error=repr(error))
-            raise UnavailableError("schemas cannot be looked at in time", retry_after=5) from None
+            log.warning("schema.check_timed_out", tenant=tenant, error=repr(error))
+            raise UnavailableError(
+                "the schema check did not start or end in time", retry_after=5
+            ) from None
         finally:
             self._waiting[tenant] -= 1
             if not self._waiting[tenant]:
@@ -114,28 +105,26 @@ class SchemaValidator:
 
     # The methods below run in a thread
 
-    def _examine(
-        self, compiled: CompiledSchema, payload: bytes, content_type: str
-    ) -> list[Mismatch]:
+    def _check(self, compiled: CompiledSchema, payload: bytes, content_type: str) -> list[Mismatch]:
         task = CheckTask(compiled.key, payload, content_type)
         for last in (False, True):
-            examiner = self._examiner()
+            sandbox = self._sandbox()
             try:
-                answer = examiner.run(task, CHECK_SECONDS, self._patience)
+                answer = sandbox.run(task, CHECK_SECONDS, self._timeout)
                 if answer.unknown:
-                    examiner.run(LoadTask(compiled), COMPILE_SECONDS, self._patience)
-                    answer = examiner.run(task, CHECK_SECONDS, self._patience)
+                    sandbox.run(LoadTask(compiled), COMPILE_SECONDS, self._timeout)
+                    answer = sandbox.run(task, CHECK_SECONDS, self._timeout)
             except CpuTimeExceededError:
-                self._drop(examiner)
+                self._drop(sandbox)
                 return [mismatch("", f"a payload that is checked within {CHECK_SECONDS:g} s")]
             except SandboxDiedError as error:
                 # Earlier schemas may have filled its memory: try once in a new process.
-                self._drop(examiner)
+                self._drop(sandbox)
                 log.warning(
-                    "schema.check_broke", key=compiled.key.hex(), last=last, error=str(error)
+                    "schema.check_crashed", key=compiled.key.hex(), last=last, error=str(error)
                 )
             except BaseException:
-                self._drop(examiner)
+                self._drop(sandbox)
                 raise
             else:
                 return answer.mismatches
@@ -143,26 +132,26 @@ class SchemaValidator:
 
     def _compile(self, kind: SchemaType, text: str) -> CompileResult:
         """Compile in a sandbox of its own, which ends with the task."""
-        with SchemaSandbox() as examiner:
+        with SchemaSandbox() as sandbox:
             try:
-                answer = examiner.run(CompileTask(kind, text), COMPILE_SECONDS, self._patience)
+                answer = sandbox.run(CompileTask(kind, text), COMPILE_SECONDS, self._timeout)
             except CpuTimeExceededError:
                 return invalid_schema(f"it takes longer than {COMPILE_SECONDS:g} s to compile")
             except SandboxDiedError:
                 return invalid_schema(
                     "it breaks the compiler: too deep, or too much for the memory"
                 )
-        return answer.outcome or invalid_schema(answer.unusable or "it cannot be compiled")
+        return answer.compiled or invalid_schema("it cannot be compiled")
 
-    def _examiner(self) -> SchemaSandbox:
-        examiner: SchemaSandbox | None = getattr(self._own, "examiner", None)
-        if examiner is None or examiner not in self._examiners:
+    def _sandbox(self) -> SchemaSandbox:
+        sandbox: SchemaSandbox | None = getattr(self._own, "sandbox", None)
+        if sandbox is None or sandbox not in self._sandboxes:
             if self._closed:
-                raise UnavailableError("this replica is going away")
-            examiner = self._own.examiner = SchemaSandbox()
-            self._examiners.add(examiner)
-        return examiner
+                raise UnavailableError("this replica is shutting down")
+            sandbox = self._own.sandbox = SchemaSandbox()
+            self._sandboxes.add(sandbox)
+        return sandbox
 
-    def _drop(self, examiner: SchemaSandbox) -> None:
-        self._examiners.discard(examiner)
-        examiner.close()
+    def _drop(self, sandbox: SchemaSandbox) -> None:
+        self._sandboxes.discard(sandbox)
+        sandbox.close()

@@ -30,7 +30,6 @@ class _ForbiddenDoctypeError(Exception):
 
 
 def compile(text: str) -> CompileResult:
-    """See `SchemaDialect.compile`."""
     form = text.encode()
     try:
         root = _parse(form, encoding="utf-8")
@@ -42,7 +41,7 @@ def compile(text: str) -> CompileResult:
     except _ForbiddenDoctypeError:
         return invalid_schema(_NO_DTD)
     except etree.XMLSyntaxError as error:
-        return invalid_schema(f"not well-formed XML: {_told(error)}")
+        return invalid_schema(f"not well-formed XML: {_located(error)}")
     except etree.XMLSchemaParseError as error:
         entry = error.error_log.last_error
         return invalid_schema(f"line {entry.line}: {entry.message}" if entry else str(error))
@@ -52,7 +51,6 @@ def compile(text: str) -> CompileResult:
 
 
 def load(form: bytes) -> PayloadCheck:
-    """See `SchemaDialect.load`."""
     schema = etree.XMLSchema(_parse(form, encoding="utf-8"))
 
     def check(payload: bytes, content_type: str) -> list[Mismatch]:
@@ -64,7 +62,7 @@ def load(form: bytes) -> PayloadCheck:
         except _ForbiddenDoctypeError:
             return [mismatch("", _NO_DTD)]
         except etree.XMLSyntaxError as error:
-            return [mismatch("", f"well-formed XML: {_told(error)}")]
+            return [mismatch("", f"well-formed XML: {_located(error)}")]
         for element in root.iter(etree.Element):
             for hint in _HINTS:
                 element.attrib.pop(hint, None)
@@ -95,5 +93,5 @@ def _parse(raw: bytes, encoding: str | None = None) -> Any:
     return root
 
 
-def _told(error: etree.XMLSyntaxError) -> str:
+def _located(error: etree.XMLSyntaxError) -> str:
     return f"line {error.lineno}: {error.msg}"

@@ -171,7 +171,8 @@ def _format(site: _BrokerFolder, port: int) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     _write_properties(site, fresh, port)
     # With "=": one id in 64 begins with a dash and would be taken for an option.
-    arguments = ["format", f"--cluster-id={_cluster_id()}", f"--config={site.properties}"]
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    arguments = ["format", f"--cluster-id={cluster_id}", f"--config={site.properties}"]
     try:
         done = subprocess.run(
             site.command("kafka.tools.StorageTool", *arguments),
@@ -188,10 +189,6 @@ def _format(site: _BrokerFolder, port: int) -> None:
         raise HostError(f"Apache Kafka could not format {site.data}: {reason}")
     fresh.rename(site.data)
     _write_properties(site, site.data, port)
-
-
-def _cluster_id() -> str:
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _environment() -> dict[str, str]:

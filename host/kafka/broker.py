@@ -13,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from host.detach import has_ended
 from host.errors import HostError
-from host.instance import write_private
+from host.paths import InstancePaths
 from host.processes import ProcessIdentity, find_process, identify_process, terminate_all
+from storage.encryption.key_file import write_private
 
 BROKER_FILE = "broker.json"
 # Apache Kafka takes a second or two to close its logs; killed, it would recover them at the next
@@ -60,7 +61,6 @@ class Broker(BaseModel, frozen=True):
 
 
 def running_broker(folder: Path) -> Broker | None:
-    """Return the broker that runs on a folder, or None."""
     try:
         broker = Broker.model_validate_json((folder / BROKER_FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):
@@ -82,22 +82,17 @@ def kill(broker: Broker) -> None:
 
 def await_ready(broker: Broker, ready: Callable[[], bool], *, within: float) -> None:
     """Wait until a broker that was just started is ready; kill it if it never is."""
+    deadline = time.monotonic() + within
     try:
-        is_up = _await(broker, ready, time.monotonic() + within)
+        while not has_ended(broker.pid) and time.monotonic() < deadline:
+            if ready():
+                return
+            time.sleep(POLL)
     except BaseException:
         kill(broker)
         raise
-    if not is_up:
-        kill(broker)
-        raise HostError(f"{broker.name} ended, or did not answer within {within:.0f} s.")
-
-
-def _await(broker: Broker, ready: Callable[[], bool], deadline: float) -> bool:
-    while not has_ended(broker.pid) and time.monotonic() < deadline:
-        if ready():
-            return True
-        time.sleep(POLL)
-    return False
+    kill(broker)
+    raise HostError(f"{broker.name} ended, or did not answer within {within:.0f} s.")
 
 
 def write_broker_file(broker: Broker) -> None:
@@ -114,7 +109,6 @@ def identify_child(pid: int) -> ProcessIdentity:
 
 
 def is_answering(bootstrap: str) -> bool:
-    """Return True if a broker there answers a metadata request."""
     host, _, port = bootstrap.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=1).close()
@@ -155,3 +149,17 @@ def _wait_until_reaped(broker: Broker) -> None:
         with suppress(ChildProcessError):
             os.waitpid(broker.pid, os.WNOHANG)
         time.sleep(POLL / 10)
+
+
+def stop_kafka(places: InstancePaths) -> bool:
+    """Stop the embedded broker of an instance; return False if there was none."""
+    broker = running_broker(places.kafka)
+    if broker is not None:
+        stop(broker)
+    return broker is not None
+
+
+def kill_kafka(places: InstancePaths) -> None:
+    broker = running_broker(places.kafka)
+    if broker is not None:
+        kill(broker)

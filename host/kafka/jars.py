@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from host.kafka.missing import MissingPartError
+from host.errors import MissingPartError
 
 Say = Callable[[str], None]
 POM = Path(__file__).with_name("pom.xml")
@@ -43,7 +43,6 @@ def pinned_version(pom: str | None = None) -> str:
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return the default folder of the jars."""
     base = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "~"), ".cache")
     return Path(base).expanduser() / "muster" / f"kafka-{pinned_version()}"
 

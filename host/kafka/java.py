@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from host.kafka.missing import MissingPartError
+from host.errors import MissingPartError
 
 MIN_JAVA_VERSION = 17
 INSTALLED = (

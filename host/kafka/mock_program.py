@@ -7,7 +7,6 @@ PREFIX = "bootstrap: "
 
 
 def main() -> int:
-    """Run a cluster of one mock broker."""
     from confluent_kafka import Producer  # noqa: PLC0415  only in this process
 
     # The mock cluster lives inside a client; no packet goes to the servers that this one names.

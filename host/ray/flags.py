@@ -10,11 +10,10 @@ from typing import NamedTuple
 from host.errors import HostError
 from host.paths import InstancePaths
 from host.proxy.haproxy_limits import max_connections
+from host.ray.lazy_imports import defer_imports
 
 
 class Flag(NamedTuple):
-    """One environment variable of Ray."""
-
     name: str
     value: str
     why: str
@@ -27,11 +26,6 @@ FIXED = (
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER",
         "0",
         "the switch for 'this node is 127.0.0.1': else Ray turns loopback into the outer address",
-    ),
-    Flag(
-        "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR",
-        "host.ray.loopback.stay_on_loopback",
-        "the replicas' gRPC port has no setting of its own",
     ),
     Flag("RAY_ENABLE_AUTO_CONNECT", "0", "no stray call may start a second cluster by itself"),
     Flag("RAY_USAGE_STATS_ENABLED", "0", "nothing is reported to anybody"),
@@ -82,8 +76,6 @@ DROPPED = ("RAY_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_AUTH_TOKEN", "RAY_NAMESPACE"
 
 @dataclass(frozen=True, slots=True)
 class ProxySetup:
-    """The proxy in front of the replicas."""
-
     launcher: Path | None  # HAProxy's; None means Serve's own proxy
     fallback_port: int
     replica_ports: range
@@ -109,6 +101,7 @@ def apply(flags: Mapping[str, str]) -> None:
     for name in DROPPED:
         os.environ.pop(name, None)
     os.environ.update(flags)
+    defer_imports()
 
 
 def _front_flags(places: InstancePaths, front: ProxySetup) -> dict[str, str]:

@@ -4,7 +4,6 @@ import logging
 import os
 import secrets
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
@@ -14,25 +13,22 @@ from typing import Any
 
 from host import ports
 from host.errors import HostError
-from host.instance import write_private
 from host.paths import InstancePaths
 from host.processes import find_processes_in, terminate_all
 from host.proxy import haproxy
 from host.proxy.haproxy_limits import DEFAULT_LIMITS, ProxyLimits
 from host.ray import flags
 from host.signals import keeping_sigterm
-from host.start_deadline import StartDeadline, progress_marks
+from host.start_deadline import progress_marks
+from storage.encryption.key_file import write_private
 
 NAMESPACE = "muster"
-PAUSE = 0.05
 OBJECT_STORE_BYTES = 200 * 1024 * 1024  # events travel inline; this must fit a small /dev/shm
 SERVES_WORKERS = 4  # Serve needs so many processes, and at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
-    """The options of a Ray node."""
-
     host: str = ports.LOOPBACK
     port: int = 8000
     actors: int = 0  # how many there will be beside those of Serve
@@ -139,30 +135,11 @@ def _front(at: InstancePaths, options: NodeOptions) -> tuple[flags.ProxySetup, t
 def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
     # `ray.init` would do with one call, but it always starts an autoscaler, a log forwarder and
     # an API server, which nobody here talks to and which take seconds of a small machine's start.
-    from ray._private import node, parameter, services  # noqa: PLC0415  after the flags
+    from ray._private.parameter import RayParams  # noqa: PLC0415  after the flags
 
-    class LeanNode(node.Node):  # type: ignore[misc]
-        def start_ray_processes(self) -> None:
-            super().start_ray_processes()
-            # Ray itself gives its raylet half a minute, which is too little beside much else.
-            deadline = StartDeadline(partial(progress_marks, at))
-            while not self._is_known() and not deadline.has_passed():
-                time.sleep(PAUSE)
+    from host.ray.head_node import HeadNode  # noqa: PLC0415
 
-        def _is_known(self) -> bool:
-            try:
-                services.get_node(self.gcs_address, self.node_id)
-            except RuntimeError:
-                return False
-            return True
-
-        def start_api_server(self, *, include_dashboard: bool, raise_on_failure: bool) -> None:
-            if include_dashboard:
-                super().start_api_server(
-                    include_dashboard=include_dashboard, raise_on_failure=raise_on_failure
-                )
-
-    settings = parameter.RayParams(
+    settings = RayParams(
         node_ip_address=ports.LOOPBACK,
         # Ray starts as many workers ahead as it thinks it has CPUs: all that will be needed, now,
         # while there is nothing else to do. Nobody here asks for CPUs.
@@ -170,6 +147,7 @@ def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
         num_gpus=0,
         object_store_memory=OBJECT_STORE_BYTES,
         temp_dir=str(at.ray),
+        worker_path=str(Path(__file__).with_name("worker.py")),
         include_dashboard=options.dashboard,
         dashboard_host=ports.LOOPBACK,
         dashboard_port=ports.free_port(),
@@ -182,7 +160,7 @@ def _start_node(at: InstancePaths, options: NodeOptions) -> Any:
     # Workers inherit the working folder. Ours holds no Python file, so whatever lies in the
     # folder where the command was typed cannot stand in front of our modules.
     with chdir(at.run_dir):
-        return LeanNode(settings, head=True, shutdown_at_exit=False, ray_init_cluster=True)
+        return HeadNode(settings, partial(progress_marks, at))
 
 
 def _join(at: InstancePaths, address: str) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 
 from host.errors import HostError
-from host.ports import LOOPBACK, dial_host, url_of
-from host.processes import find_processes_in, process_name
-from host.proxy.haproxy import routes_to_replicas
+from host.ports import LOOPBACK
+from host.proxy.haproxy import routes_to_replicas, running_proxies
 from host.ray.node import RayNode
 from host.start_deadline import StartDeadline, progress_marks
+from settings.parsing import dial_host, url_of
 
 APPLICATION = "muster"
 CONTROLLER = ("SERVE_CONTROLLER_ACTOR", "serve")
@@ -76,19 +76,16 @@ def _start_proxies(node: RayNode) -> "Future[Any]":
     # one another, but `serve.start` returns only when the proxies are ready: so it waits aside.
     from ray import serve as ray_serve  # noqa: PLC0415  after the flags
 
+    # Behind HAProxy, Serve and its replicas stay on loopback; only HAProxy's own port may be open.
+    host = LOOPBACK if node.behind_haproxy else node.options.host
     aside = ThreadPoolExecutor(1)
     proxies = aside.submit(
         ray_serve.start,
-        http_options={"host": _proxy_host(node), "port": node.options.port},
+        http_options={"host": host, "port": node.options.port},
         logging_config=QUIET_LOGGING,
     )
     aside.shutdown(wait=False)
     return proxies
-
-
-def _proxy_host(node: RayNode) -> str:
-    # Behind HAProxy, Serve and its replicas stay on loopback; only HAProxy's own port may be open.
-    return LOOPBACK if node.behind_haproxy else node.options.host
 
 
 def _controller() -> Any | None:
@@ -156,12 +153,8 @@ def _until(met: Callable[[], bool], deadline: StartDeadline, what: str) -> None:
 def _drain_haproxy(node: RayNode, drain: float) -> None:
     # SIGUSR1 closes HAProxy's port and lets it end by itself once the last request is answered.
     # Serve's own shutdown kills it with requests under way.
-    fronts = [
-        process
-        for process in find_processes_in(node.places.run_dir)
-        if process_name(process) == "haproxy"
-    ]
-    for process in fronts:
+    proxies = running_proxies(node.places)
+    for process in proxies:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGUSR1)
-    psutil.wait_procs(fronts, timeout=drain)
+    psutil.wait_procs(proxies, timeout=drain)

@@ -3,15 +3,34 @@
 from typing import Annotated
 
 from fastapi import Query
+from pydantic import Field
 
 from core.access.permissions import Permission
-from serve_app.access.audit_log_models import AuditQuery, AuditView
 from serve_app.http.cursors import read_id_cursor
+from serve_app.http.fields import Cursor, IsoTime, Limit
+from serve_app.http.models import View, WireModel
 from serve_app.http.page import Page
 from serve_app.http.router import Context, HttpRouter
 from storage.postgres import audit_log
 
 router = HttpRouter("/api/audit-log", tag="keys")
+
+
+class AuditQuery(WireModel):
+    """Which part of the log a listing shows."""
+
+    limit: Limit = 100
+    cursor: Cursor = None
+
+
+class AuditView(View):
+    """One change."""
+
+    audit_id: int
+    at: IsoTime
+    actor: str = Field(description="Prefix of the key that did it, or `command line`.")
+    action: str = Field(examples=["key.revoked"])
+    object: str = Field(description="Prefix of a key, id of a subscription, number of a secret.")
 
 
 @router.get(needs=Permission.AUDIT_READ)

@@ -5,23 +5,59 @@ import secrets
 from typing import Annotated
 
 from fastapi import Path
+from pydantic import Field
 
 from core.access.permissions import Permission
-from core.shared.errors import (
-    Denial,
-    ForbiddenError,
-    InvalidError,
-    NotFoundError,
-    UnauthenticatedError,
-)
+from core.shared.errors import Denial, ForbiddenError, InvalidError, UnauthenticatedError
 from core.shared.quotas import Quota
-from serve_app.access.key_models import KeyCreated, KeyRequest, KeyView
+from serve_app.http.fields import DisplayName, IsoTime, optional
+from serve_app.http.models import View, WireModel
 from serve_app.http.page import Page
-from serve_app.http.router import Context, HttpRouter
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from storage.access import keys
 from storage.access.keys import NewKey
 
+_TEN_YEARS = 10 * 365 * 86_400.0
+_CREATED_BY = "Prefix of the key that made it."
 router = HttpRouter("/api/keys", tag="keys")
+
+
+class KeyRequest(WireModel):
+    """An API key to create."""
+
+    name: DisplayName
+    permissions: Annotated[
+        list[Permission],
+        Field(min_length=1, max_length=len(Permission), description="Only what the caller has."),
+    ]
+    expires_in_seconds: Annotated[float, Field(gt=0, le=_TEN_YEARS)] | None = Field(
+        None,
+        description="At most as long as the key that makes it; ends with that one if left out.",
+    )
+
+
+class KeyView(View):
+    """An API key without its secret."""
+
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    created_at: IsoTime
+    expires_at: IsoTime | None = optional()
+    revoked_at: IsoTime | None = optional()
+    last_used_at: IsoTime | None = optional()
+    created_by: str | None = optional(_CREATED_BY)
+
+
+class KeyCreated(View):
+    """A new key. `key` is shown this once."""
+
+    key: str
+    prefix: str
+    name: str
+    permissions: list[Permission]
+    created_by: str = Field(description=_CREATED_BY)
+    expires_at: IsoTime | None = optional()
 
 
 @router.get(needs=Permission.KEYS_WRITE)
@@ -73,9 +109,7 @@ async def revoke_key(
 ) -> None:
     """Revoke a key and all keys that it made; within ten seconds no replica accepts them."""
     revoked = await context.write(keys.revoke_key, prefix, context.caller.prefix)
-    if not revoked:
-        raise NotFoundError(f"key {prefix}")
-    for each in revoked:
+    for each in unless_missing(revoked, f"key {prefix}"):
         context.replica.keys.forget(each)
 
 

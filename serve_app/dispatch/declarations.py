@@ -2,27 +2,41 @@
 
 from typing import Annotated
 
-from fastapi import Path
+from pydantic import AfterValidator, Field
 
 from core.access.permissions import Permission
-from core.events.event_type import CODE_LENGTH, SEGMENT
 from core.shared.quotas import Quota
-from serve_app.dispatch.declaration_models import (
-    PoolSyncRequest,
-    SubscriptionSyncRequest,
-    SyncView,
-)
+from serve_app.dispatch.pool_models import PoolRequest
+from serve_app.dispatch.subscription_models import DeclaredSubscription
 from serve_app.dispatch.subscription_service import SubscriptionService
-from serve_app.http.problems import ProblemError, problem_of_refusal
+from serve_app.http.declarations import Application, SyncRequest, SyncView, each_code_once
 from serve_app.http.router import Context, HttpRouter
 from services.dispatch import declarations
-from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.dispatch.pools import NewPool
+from storage.postgres.reconciler import Synced
 
-Application = Annotated[
-    str, Path(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH, examples=["shop"])
-]
+MAX_DECLARED_SUBSCRIPTIONS = 200
+MAX_DECLARED_POOLS = 100
+
 router = HttpRouter("/api/applications", refuses=(409,))
+
+
+class SubscriptionSyncRequest(SyncRequest):
+    """All subscriptions of an application."""
+
+    subscriptions: Annotated[
+        list[DeclaredSubscription],
+        Field(max_length=MAX_DECLARED_SUBSCRIPTIONS),
+        AfterValidator(each_code_once),
+    ]
+
+
+class PoolSyncRequest(SyncRequest):
+    """All dispatch pools of an application."""
+
+    pools: Annotated[
+        list[PoolRequest], Field(max_length=MAX_DECLARED_POOLS), AfterValidator(each_code_once)
+    ]
 
 
 @router.post(
@@ -34,14 +48,13 @@ async def sync_subscriptions(
     application: Application, body: SubscriptionSyncRequest, context: Context
 ) -> SyncView:
     """Make an application's subscriptions what it declares: all of it, or nothing changes."""
-    wanted = await SubscriptionService(context.replica, context.tenant).declared(body.subscriptions)
+    wanted = await SubscriptionService(context).declared(body.subscriptions)
     codes = [one.code for one in wanted]
     await context.replica.count_quotas.check_declared(context.tenant, Quota.SUBSCRIPTIONS, codes)
     options = body.to_options(application)
-    done = await context.replica.database.query_once(
-        declarations.sync_subscriptions, context.tenant, options, wanted
-    )
-    return _view(context, options, done)
+    done: Synced = await context.write(declarations.sync_subscriptions, options, wanted)
+    context.replica.subscription_cache.clear()
+    return SyncView.of_result(options, done)
 
 
 @router.post(
@@ -54,19 +67,6 @@ async def sync_dispatch_pools(
     options = body.to_options(application)
     wanted = [NewPool(pool_id=context.new_id("dpl"), **one.model_dump()) for one in body.pools]
     limit = context.replica.options.pool_limit
-    done = await context.replica.database.query_once(
-        declarations.sync_pools, context.tenant, options, wanted, limit
-    )
-    return _view(context, options, done)
-
-
-def _view(
-    context: Context, options: DeclarationOptions, done: SyncResult | SyncRefusal
-) -> SyncView:
-    if isinstance(done, SyncRefusal):
-        detail = f"{done.code}: {done.refusal.sentence}; nothing was changed"
-        raise ProblemError(problem_of_refusal(done.refusal, detail))
-    if not options.is_dry_run:
-        context.replica.subscription_cache.clear()
-    fields = {"application": options.application, "dry_run": options.is_dry_run}
-    return SyncView.of({name: getattr(done, name) for name in done.__slots__} | fields)
+    done: Synced = await context.write(declarations.sync_pools, options, wanted, limit)
+    context.replica.subscription_cache.clear()
+    return SyncView.of_result(options, done)

@@ -1,17 +1,19 @@
-"""What callers of dispatch groups send and get."""
+"""Message groups as callers send and get them."""
 
-from datetime import datetime
-from typing import Annotated
+from dataclasses import asdict
+from types import SimpleNamespace
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from core.dispatch.groups import GroupMember, GroupState, head_of, is_blocked, state_of
+from core.dispatch.groups import GroupState, head_of, is_blocked, state_of
 from core.dispatch.job import JobStatus, Mode
-from core.shared.timestamps import to_iso
 from serve_app.dispatch.job_models import LabelText
 from serve_app.dispatch.job_views import JobItem
-from serve_app.http.models import Document, WireModel
-from storage.dispatch.groups import Group, Parking
+from serve_app.http.fields import IsoTime
+from serve_app.http.models import View, WireModel
+from serve_app.http.page import Page
+from storage.dispatch.groups import Group
 
 MAX_WAITING_COUNT = 1_000
 
@@ -28,50 +30,66 @@ class GroupQuery(WireModel):
 
 
 class ParkRequest(WireModel):
-    """Why a group is held back."""
+    """Why a group is parked."""
 
     reason: LabelText | None = None
 
 
-class HeadView(WireModel):
-    """The job that everybody in its group waits for."""
+class HeadView(View):
+    """The job that the others in its group wait for."""
 
-    id: str
+    id: str = Field(validation_alias="job_id")
     status: JobStatus
     mode: Mode
     attempt_count: int
-    scheduled_for: datetime | None
+    scheduled_for: IsoTime | None
     last_error: str | None
-    created_at: datetime
+    created_at: IsoTime
     age_seconds: float = Field(description="Since it was created.")
 
 
-class ParkingView(WireModel):
-    """Who holds a group back, and why."""
+class ParkingView(View):
+    """Who parked a group, and why."""
 
     reason: str | None
-    by: str
-    at: datetime
+    by: str = Field(validation_alias="parked_by")
+    at: IsoTime = Field(validation_alias="parked_at")
 
 
-class GroupView(WireModel):
-    """A group of jobs that are delivered in their order."""
+class GroupView(View):
+    """A group of jobs that are delivered in order."""
 
     name: str
     dispatch_pool_id: str
     dispatch_pool_code: str
     state: GroupState
-    blocked: bool = Field(description="A job failed for good, and holds those behind it.")
+    blocked: bool = Field(description="A job failed for good, and blocks those behind it.")
     parked: ParkingView | None
     waiting: int = Field(description="Jobs to deliver, the head included; counted to 1000.")
     head: HeadView | None
 
+    @classmethod
+    def of_group(cls, group: Group, now: float, **more: Any) -> Self:
+        """Render a group as it is now."""
+        head, shown = head_of(group.failed, group.next_up), None
+        if head is not None:
+            age = round(max(0.0, now - head.created_at), 3)
+            shown = SimpleNamespace(**asdict(head), age_seconds=age)
+        values = {
+            "name": group.place.name,
+            "dispatch_pool_id": group.pool_id,
+            "dispatch_pool_code": group.pool_code,
+            "state": group_state_of(group, now),
+            "blocked": is_blocked(group.failed, group.next_up),
+            "parked": group.parking,
+            "waiting": group.waiting,
+            "head": shown,
+        }
+        return cls.of(values | more)
 
-class GroupPage(WireModel):
+
+class GroupPage(Page[GroupView]):
     """Groups by pool and name."""
-
-    items: list[GroupView]
-    next_cursor: str | None
 
 
 class GroupDetail(GroupView):
@@ -83,38 +101,3 @@ class GroupDetail(GroupView):
 
 def group_state_of(group: Group, now: float) -> GroupState:
     return state_of(group.failed, group.next_up, parked=group.parking is not None, now=now)
-
-
-def group_document(group: Group, now: float) -> Document:
-    head = head_of(group.failed, group.next_up)
-    return {
-        "name": group.place.name,
-        "dispatchPoolId": group.pool_id,
-        "dispatchPoolCode": group.pool_code,
-        "state": group_state_of(group, now),
-        "blocked": is_blocked(group.failed, group.next_up),
-        "parked": None if group.parking is None else _parking(group.parking),
-        "waiting": group.waiting,
-        "head": None if head is None else _head(head, now),
-    }
-
-
-def _head(head: GroupMember, now: float) -> Document:
-    return {
-        "id": head.job_id,
-        "status": head.status,
-        "mode": head.mode,
-        "attemptCount": head.attempt_count,
-        "scheduledFor": None if head.scheduled_for is None else to_iso(head.scheduled_for),
-        "lastError": head.last_error,
-        "createdAt": to_iso(head.created_at),
-        "ageSeconds": round(max(0.0, now - head.created_at), 3),
-    }
-
-
-def _parking(parking: Parking) -> Document:
-    return {
-        "reason": parking.reason,
-        "by": parking.parked_by,
-        "at": to_iso(parking.parked_at),
-    }

@@ -1,6 +1,7 @@
-"""What callers of dispatch jobs send."""
+"""Dispatch jobs as callers send them."""
 
 import re
+from dataclasses import fields
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -58,7 +59,7 @@ def _written_out(value: Any) -> Any:
         if isinstance(value, str) and _DAY.match(value):
             return datetime.fromisoformat(value.upper())
     except ValueError:
-        pass  # the same is said of it as of any other text
+        pass  # the same error as for any other text
     raise ValueError("a time such as 2026-01-31T12:00:00Z")
 
 
@@ -84,7 +85,7 @@ DeliveryHeaders = Annotated[dict[str, str], Field(max_length=50), AfterValidator
 
 
 class Pair(WireModel):
-    """Something the owner of a job keeps with it."""
+    """A custom value that its owner stores with a job or a subscription."""
 
     key: LabelText
     value: Annotated[str, Field(max_length=1_000, pattern=r"^[^\x00]*$")]
@@ -93,13 +94,19 @@ class Pair(WireModel):
 class JobRequest(WireModel):
     """A job to deliver."""
 
-    source: LabelText = Field(description="Who wants it delivered.")
-    code: LabelText = Field(description="What it is.", examples=["shop:orders:order:ship"])
-    kind: Literal[Kind.TASK] = Field(Kind.TASK, description="An EVENT's job is made by its event.")
+    source: LabelText = Field(description="The application that posts it.")
+    code: LabelText = Field(
+        description="What kind of job it is.", examples=["shop:orders:order:ship"]
+    )
+    kind: Literal[Kind.TASK] = Field(
+        Kind.TASK, description="Jobs of kind EVENT are made by events."
+    )
     target_url: TargetUrl
-    payload: Any = Field(description="What is delivered: a text as it is, anything else as JSON.")
+    payload: Any = Field(
+        description="What is delivered: a string as plain text, anything else as JSON."
+    )
     payload_content_type: Annotated[str, Field(pattern=MIME)] = JSON
-    headers: DeliveryHeaders = Field({}, description="Sent along.")
+    headers: DeliveryHeaders = Field({}, description="Sent with each delivery.")
     auth: Auth | None = None
     signature: Signature = Field(
         Signature.STANDARD, description="Standard Webhooks, or one hash in one header."
@@ -108,12 +115,12 @@ class JobRequest(WireModel):
     subject: LabelText | None = None
     correlation_id: LabelText | None = None
     external_id: LabelText | None = None
-    client_id: LabelText | None = Field(None, description="The client that it is about.")
+    client_id: LabelText | None = Field(None, description="The client that the job is about.")
     schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = Field(
-        None, description="Of a schema that is kept; the payload must be what it says."
+        None, description="The id of a stored schema that the payload must match."
     )
     idempotency_key: LabelText | None = Field(
-        None, description="Posted again with the same key, it is the job that was posted first."
+        None, description="A second post with the same key answers with the first job."
     )
     message_group: GroupName | None = Field(
         None, description="Jobs of one group are delivered in their order, unless mode IMMEDIATE."
@@ -126,25 +133,24 @@ class JobRequest(WireModel):
         description="The id or the code of a pool; dispatchPool is the same.",
     )
     delay_seconds: Annotated[int, Field(ge=0, le=_YEAR)] = 0
-    scheduled_for: Timestamp | None = Field(None, description="Not before.")
+    scheduled_for: Timestamp | None = Field(None, description="Deliver not before this time.")
     max_age_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = None
-    expires_at: Timestamp | None = Field(None, description="Not after. Default: never.")
+    expires_at: Timestamp | None = Field(None, description="Expire at this time. Default: never.")
     timeout_seconds: Annotated[int, Field(ge=1, le=900)] = DEFAULT_TIMEOUT_SECONDS
     max_retries: Annotated[int, Field(ge=1, le=100, description="Attempts in total.")] = (
         DEFAULT_MAX_RETRIES
     )
-    data_only: bool = Field(True, description="The payload by itself; else in an envelope.")
+    data_only: bool = Field(True, description="Send the payload alone; else within an envelope.")
 
     @model_validator(mode="after")
     def _is_said_once(self) -> Self:
         if self.scheduled_for is not None and self.delay_seconds:
-            raise ValueError("delaySeconds or scheduledFor, one of them")
+            raise ValueError("delaySeconds or scheduledFor, not both")
         if self.expires_at is not None and self.max_age_seconds is not None:
-            raise ValueError("maxAgeSeconds or expiresAt, one of them")
+            raise ValueError("maxAgeSeconds or expiresAt, not both")
         return self
 
     def to_new(self, job_id: str, pool_no: int, payload: bytes, now: float) -> NewJob:
-        """As it is stored."""
         scheduled = _seconds(self.scheduled_for)
         if self.delay_seconds:
             scheduled = now + self.delay_seconds
@@ -152,57 +158,44 @@ class JobRequest(WireModel):
         if self.max_age_seconds is not None:
             expires = now + self.max_age_seconds
         return NewJob(
+            **self.model_dump(include=_STORED),
             job_id=job_id,
             pool_no=pool_no,
-            code=self.code,
-            source=self.source,
-            target_url=self.target_url,
             payload=payload,
             content_type=self.payload_content_type,
-            subject=self.subject,
-            correlation_id=self.correlation_id,
-            external_id=self.external_id,
-            client_id=self.client_id,
-            schema_id=self.schema_id,
-            message_group=self.message_group,
-            mode=self.mode,
-            sequence=self.sequence,
-            max_retries=self.max_retries,
-            timeout_seconds=self.timeout_seconds,
-            data_only=self.data_only,
             scheduled_for=scheduled,
             expires_at=expires,
-            idempotency_key=self.idempotency_key,
-            headers=self.headers,
-            auth=None if self.auth is None else self.auth.model_dump(),
-            signature=self.signature,
             metadata=tuple((pair.key, pair.value) for pair in self.metadata),
         )
+
+
+_CONVERTED = {"payload", "scheduled_for", "expires_at", "metadata"}
+_STORED = {one.name for one in fields(NewJob)} & JobRequest.model_fields.keys() - _CONVERTED
 
 
 class JobBatch(
     RootModel[Annotated[list[JobRequest], Field(min_length=1, max_length=MAX_JOBS_PER_BATCH)]]
 ):
-    """Several jobs to deliver; all of them are stored, or none."""
+    """Several jobs to deliver; all are stored, or none."""
 
 
 class PoolSelector(WireModel):
-    """Of which pool."""
+    """The pool of the jobs."""
 
     pool: LabelText | None = Field(None, description="The code of a pool.")
     dispatch_pool_id: LabelText | None = Field(None, description="The id of a pool, or its code.")
 
     @property
     def pool_names(self) -> list[str]:
-        """What the pool is called: all of these are names of one."""
+        """Return the given names of the pool."""
         return [name for name in (self.pool, self.dispatch_pool_id) if name is not None]
 
 
 class JobSelector(PoolSelector):
-    """Which jobs are meant."""
+    """Which jobs to select."""
 
     status: list[JobStatus] | None = Field(None, max_length=len(JobStatus))
-    ignored: bool | None = Field(None, description="Failed ones that somebody has put aside.")
+    ignored: bool | None = Field(None, description="Failed jobs that an operator has ignored.")
     kind: Kind | None = None
     source: LabelText | None = None
     code: LabelText | None = None
@@ -217,22 +210,19 @@ class JobSelector(PoolSelector):
     def to_filter(
         self, pools: tuple[int, ...] | None, usual: tuple[JobStatus, ...] | None = None
     ) -> JobFilter:
-        """As the database is asked; `usual` states, and none put aside, where none are named."""
+        """Convert to a filter; without a status, `usual` ones that are not ignored."""
+        is_usual = usual is not None and self.ignored is None
         return JobFilter(
+            **self.model_dump(include=_FILTERS) | ({"ignored": False} if is_usual else {}),
             statuses=usual if self.status is None else tuple(self.status),
-            ignored=False if usual and self.ignored is None else self.ignored,
-            kind=self.kind,
-            source=self.source,
-            code=self.code,
-            subscription_id=self.subscription_id,
-            message_group=self.message_group,
-            event_id=self.event_id,
-            correlation_id=self.correlation_id,
-            client_id=self.client_id,
             pools=pools,
             created_after=_seconds(self.created_after),
             created_before=_seconds(self.created_before),
         )
+
+
+_TIMES = {"created_after", "created_before"}
+_FILTERS = {one.name for one in fields(JobFilter)} & JobSelector.model_fields.keys() - _TIMES
 
 
 class JobQuery(JobSelector):
@@ -241,25 +231,28 @@ class JobQuery(JobSelector):
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     cursor: Cursor | None = None
     page: Annotated[int, Field(ge=0, le=MAX_JOB_COUNT)] | None = Field(
-        None, description="Counted from 0; the answer then has totals. In place of cursor."
+        None,
+        description="The number of a page, from 0; the answer then has totals. Not with cursor.",
     )
     size: Annotated[int, Field(ge=1, le=100, description="Of a page with a number.")] = 20
 
     @model_validator(mode="after")
     def _is_one_way(self) -> Self:
         if self.page is not None and self.cursor is not None:
-            raise ValueError("page or cursor, one of them")
+            raise ValueError("page or cursor, not both")
         if self.page is not None and (self.page + 1) * self.size > MAX_JOB_COUNT:
-            raise ValueError(f"pages end at {MAX_JOB_COUNT} jobs: go on by cursor")
+            raise ValueError(f"pages end at {MAX_JOB_COUNT} jobs: continue with cursor")
         return self
 
 
 class JobChoice(JobSelector):
-    """Which jobs to change: ids, or a filter, or all that this can be done with."""
+    """Which jobs to change: ids, or a filter, or all that the action is usually for."""
 
     ids: Annotated[list[JobId], Field(min_length=1, max_length=MAX_JOBS_PER_CALL)] | None = None
-    all: bool = Field(False, description="Every job that this is usually done with.")
-    limit: Annotated[int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="Most of this call.")] = 100
+    all: bool = Field(False, description="Every job that the action is usually for.")
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="The most jobs of one call.")
+    ] = 100
     cursor: Cursor | None = None
 
     @model_validator(mode="after")
@@ -276,14 +269,15 @@ class JobChoice(JobSelector):
 class RecoverRequest(PoolSelector):
     """Which failed jobs to deliver again."""
 
-    since: Timestamp = Field(description="Those that failed then or later.")
-    until: Timestamp | None = Field(None, description="And before this.")
+    since: Timestamp = Field(description="Jobs that failed at this time or later.")
+    until: Timestamp | None = Field(None, description="Jobs that failed before this time.")
     subscription_id: LabelText | None = None
-    limit: Annotated[int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="Most of this call.")] = 100
+    limit: Annotated[
+        int, Field(ge=1, le=MAX_JOBS_PER_CALL, description="The most jobs of one call.")
+    ] = 100
     cursor: Cursor | None = None
 
     def to_filter(self, pools: tuple[int, ...] | None) -> JobFilter:
-        """As the database is asked."""
         return JobFilter(
             statuses=(JobStatus.ERROR,),
             ignored=False,

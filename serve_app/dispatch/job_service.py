@@ -1,22 +1,22 @@
-"""Jobs that people post and put right: stored first, then told to their pools."""
+"""Use cases of jobs: what callers post is stored, then their pools are notified."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from core.dispatch.job import JobKey, JobRef
-from core.dispatch.job_actions import Fate, JobAction
+from core.dispatch.job_actions import REFUSALS, Fate, JobAction
 from core.shared.call_policy import CallPolicy
-from core.shared.errors import InvalidError, UnavailableError
+from core.shared.errors import InvalidError, NotFoundError, UnavailableError
 from core.shared.quotas import StoredKind
 from handlers.http.target_check import check_target
 from handlers.schemas.interface import CompiledSchema, InvalidSchema, within
-from serve_app.container import Replica
 from serve_app.dispatch.job_models import MAX_JOB_COUNT, JobRequest
 from serve_app.http.field_errors import FieldError
-from serve_app.http.problems import Problem, ProblemError
+from serve_app.http.problems import problem_error
+from serve_app.http.router import Context
 from storage.dispatch import job_actions
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import pools as dispatch_pools
@@ -34,7 +34,7 @@ _ITEMS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 @dataclass(frozen=True, slots=True)
 class JobSubmission:
-    """A job to post, with its payload to the byte, and how its place in the request is called."""
+    """A job to store, its payload byte for byte, and the prefix of its fields in the request."""
 
     job: JobRequest
     payload: bytes
@@ -43,11 +43,19 @@ class JobSubmission:
 
 @dataclass(frozen=True, slots=True)
 class JobActionRound:
-    """What became of a batch of jobs, and where to go on."""
+    """The results of one call, and where the next one continues."""
 
     results: list[JobActionResult]
     remaining: int = 0
-    cursor: str | None = None
+    next_cursor: str | None = None
+
+    @property
+    def refused(self) -> list[JobActionResult]:
+        return [one for one in self.results if one.fate is not Fate.DONE]
+
+    @property
+    def changed(self) -> int:
+        return len(self.results) - len(self.refused)
 
 
 def payload_in(raw: bytes) -> bytes:
@@ -61,122 +69,115 @@ def payloads_in(raw: bytes) -> list[bytes]:
 
 
 async def submit(
-    replica: Replica, tenant: int, submissions: Sequence[JobSubmission]
+    context: Context, submissions: Sequence[JobSubmission]
 ) -> tuple[list[CreatedJob], list[Job]]:
-    """Store jobs and tell their pools; what became of each, and the jobs as they are kept."""
-    config = replica.config
+    """Store jobs and notify their pools; return the results, and the jobs as they are stored."""
+    replica, tenant = context.replica, context.tenant
     replica.quotas.check(tenant)
-    destinations = CallPolicy(config.call_networks, config.call_ports)
-    for submission in submissions:
-        check_target(submission.job.target_url, destinations, f"{submission.where}targetUrl")
-    await check_payloads(
-        replica,
-        tenant,
-        [
-            (
-                submission.job.schema_id,
-                submission.payload,
-                submission.job.payload_content_type,
-                submission.where,
-            )
-            for submission in submissions
-            if submission.job.schema_id is not None
-        ],
-    )
-    pools = await _pools_of(replica, tenant, submissions)
+    policy = CallPolicy(replica.config.call_networks, replica.config.call_ports)
+    for one in submissions:
+        check_target(one.job.target_url, policy, f"{one.where}targetUrl")
+    await _check_payloads(context, [one for one in submissions if one.job.schema_id is not None])
+    pools = await _pools_of(context, submissions)
     now = replica.client.clock.now()
     new_jobs = [
-        submission.job.to_new(
-            replica.new_id(), pools[submission.job.dispatch_pool_id], submission.payload, now
-        )
-        for submission in submissions
+        one.job.to_new(replica.new_id(), pools[one.job.dispatch_pool_id], one.payload, now)
+        for one in submissions
     ]
     # Tried again after a lost connection, those without a key would be there twice.
-    made = await replica.database.query_once(dispatch_jobs.create, tenant, new_jobs)
+    made = await context.write(dispatch_jobs.create, new_jobs)
     fresh = [len(new.payload) for new, one in zip(new_jobs, made, strict=True) if not one.known]
     replica.usage.add(tenant, StoredKind.JOBS, len(fresh), sum(fresh))
-    await _hand_over(replica, tenant, new_jobs, made)
-    ids = list({one.job_id for one in made})
-    found = await replica.database.query(dispatch_jobs.read_many, tenant, ids)
+    await _notify_pools(context, new_jobs, made)
+    found = await context.read(dispatch_jobs.read_many, list({one.job_id for one in made}))
     jobs = {job.job_id: job for job in found}
     return made, [jobs[one.job_id] for one in made if one.job_id in jobs]
 
 
 async def apply_action(
-    replica: Replica, tenant: int, verb: JobAction, job_ids: Sequence[str]
+    context: Context, action: JobAction, job_ids: Sequence[str]
 ) -> list[JobActionResult]:
-    """Do something with these jobs, and let their pools look."""
-    unique = list(dict.fromkeys(job_ids))
-    outcomes = await replica.database.query_once(job_actions.apply, tenant, verb, unique)
-    done = [one for one in outcomes if one.fate is Fate.DONE]
+    """Apply an action to these jobs, and notify their pools."""
+    results = await context.write(job_actions.apply, action, list(dict.fromkeys(job_ids)))
     job_refs: dict[int, list[JobRef]] = {}
     ended: dict[int, list[JobKey]] = {}
-    for one in done:
+    for one in results:
         if one.job_ref is not None:
             job_refs.setdefault(one.pool_no, []).append(one.job_ref)
-        else:
-            ended.setdefault(one.pool_no, []).append(JobKey(tenant, one.job_id))
-    await replica.client.notify_pools(job_refs)
-    replica.pool_notifier.notify({*job_refs, *ended}, ended)
-    return outcomes
+        elif one.fate is Fate.DONE:
+            ended.setdefault(one.pool_no, []).append(JobKey(context.tenant, one.job_id))
+    await context.replica.client.notify_pools(job_refs)
+    context.replica.pool_notifier.notify({*job_refs, *ended}, ended)
+    return results
+
+
+async def apply_action_to_one(context: Context, action: JobAction, job_id: str) -> None:
+    """Apply an action to a job.
+
+    Raises:
+        NotFoundError: There is no such job.
+        ProblemError: The state of the job does not permit it.
+    """
+    (result,) = await apply_action(context, action, [job_id])
+    check_applied(result)
+
+
+def check_applied(result: JobActionResult) -> None:
+    """Raise if an action did not change its job."""
+    if result.fate is Fate.UNKNOWN:
+        raise NotFoundError(f"dispatch job {result.job_id}")
+    if result.fate is not Fate.DONE:
+        detail = f"{REFUSALS[result.fate]}: job {result.job_id} is {result.previous_status}"
+        raise problem_error(409, result.fate.value, detail)
 
 
 async def apply_action_to_next(
-    replica: Replica, tenant: int, verb: JobAction, chosen: JobFilter, after: str | None, limit: int
+    context: Context, action: JobAction, wanted: JobFilter, after: str | None, limit: int
 ) -> JobActionRound:
     """Apply an action to the next jobs that match, oldest first; try each once.
 
-    None may be among those that one look reads: then there is a cursor all the same.
+    None may be among those that one scan reads: then there is a cursor all the same.
     """
-    found = await replica.database.query(dispatch_jobs.upcoming, tenant, chosen, after, limit)
-    outcomes = await apply_action(replica, tenant, verb, found.items) if found.items else []
+    found = await context.read(dispatch_jobs.upcoming, wanted, after, limit)
+    results = await apply_action(context, action, found.items) if found.items else []
     cursor = found.items[-1] if len(found.items) == limit else found.scanned_to
     if cursor is None:
-        return JobActionRound(outcomes)
-    left = await replica.listings.query(dispatch_jobs.count, tenant, chosen, cursor, MAX_JOB_COUNT)
-    return JobActionRound(outcomes, left, cursor if left or found.scanned_to is not None else None)
+        return JobActionRound(results)
+    left = await context.list(dispatch_jobs.count, wanted, cursor, MAX_JOB_COUNT)
+    return JobActionRound(results, left, cursor if left or found.scanned_to is not None else None)
 
 
-async def find_pool_numbers(
-    replica: Replica, tenant: int, names: list[str]
-) -> tuple[int, ...] | None:
+async def find_pool_numbers(context: Context, names: list[str]) -> tuple[int, ...] | None:
     """Return the pools of the tenant and of the anchor with this code or id."""
     if not names:
         return None
-    return tuple(
-        row.pool_no
-        for row in await replica.listings.query(
-            dispatch_pools.page, tenant, PoolFilter(), 0, MAX_POOLS
-        )
-        if {row.code, row.pool_id}.issuperset(names)
-    )
+    pools = await context.list(dispatch_pools.page, PoolFilter(), 0, MAX_POOLS)
+    return tuple(row.pool_no for row in pools if {row.code, row.pool_id}.issuperset(names))
 
 
-async def _pools_of(
-    replica: Replica, tenant: int, submissions: Sequence[JobSubmission]
-) -> dict[str, int]:
+async def _pools_of(context: Context, submissions: Sequence[JobSubmission]) -> dict[str, int]:
     pools: dict[str, int] = {}
-    for submission in submissions:
-        name = submission.job.dispatch_pool_id
+    for one in submissions:
+        name = one.job.dispatch_pool_id
         if name not in pools:
-            row = await replica.database.query(dispatch_pools.find, tenant, name)
+            row = await context.read(dispatch_pools.find, name)
             if row is None:
-                raise InvalidError(
-                    f"{submission.where}dispatchPoolId", "the id or the code of a pool in use"
-                )
+                field = f"{one.where}dispatchPoolId"
+                raise InvalidError(field, "the id or the code of a pool in use")
             pools[name] = row.pool_no
     return pools
 
 
-async def _hand_over(
-    replica: Replica, tenant: int, new_jobs: Sequence[NewJob], made: Sequence[CreatedJob]
+async def _notify_pools(
+    context: Context, new_jobs: Sequence[NewJob], made: Sequence[CreatedJob]
 ) -> None:
     job_refs: dict[int, list[JobRef]] = {}
     for new, one in zip(new_jobs, made, strict=True):
         if not one.known:
-            replica.metrics.events.tasks += 1
-            job_refs.setdefault(one.pool_no, []).append(new.to_job_ref(tenant, one.position))
-    await replica.client.notify_pools(job_refs)
+            context.replica.metrics.events.tasks += 1
+            ref = new.to_job_ref(context.tenant, one.position)
+            job_refs.setdefault(one.pool_no, []).append(ref)
+    await context.replica.client.notify_pools(job_refs)
 
 
 def _bytes_of(raw: msgspec.Raw) -> bytes:
@@ -185,50 +186,47 @@ def _bytes_of(raw: msgspec.Raw) -> bytes:
     return msgspec.json.decode(text, type=str).encode() if text[:1] == b'"' else text
 
 
-async def check_payloads(
-    replica: Replica, tenant: int, payloads: Iterable[tuple[str, bytes, str, str]]
-) -> None:
-    """Let pass payloads that are what their schemas say: id, payload, media type, and where.
+async def _check_payloads(context: Context, submissions: Sequence[JobSubmission]) -> None:
+    """Check payloads against their schemas.
 
     Raises:
         InvalidError: There is no such schema, or it cannot be used.
-        ProblemError: A payload does not fit.
-        UnavailableError: It could not be told in time.
+        ProblemError: A payload does not match.
+        UnavailableError: The time limit has passed.
     """
-    limit = asyncio.timeout(replica.config.request_timeout)
+    limit = asyncio.timeout(context.replica.config.request_timeout)
+    known: dict[str, CompiledSchema] = {}
     try:
         async with limit:
-            await _check(replica, tenant, payloads)
+            for one in submissions:
+                schema_id = str(one.job.schema_id)
+                if schema_id not in known:
+                    known[schema_id] = await _compile(context, schema_id, f"{one.where}schemaId")
+                await _check_payload(context, one, known[schema_id])
     except TimeoutError:
         if not limit.expired():
             raise
-        detail = "the payloads were not held against their schemas in time; none was stored"
+        detail = "the payloads could not be checked against their schemas in time; none was stored"
         raise UnavailableError(detail, 2) from None
 
 
-async def _check(
-    replica: Replica, tenant: int, payloads: Iterable[tuple[str, bytes, str, str]]
-) -> None:
-    known: dict[str, CompiledSchema] = {}
-    for schema_id, payload, content_type, where in payloads:
-        if schema_id not in known:
-            known[schema_id] = await _compiled(replica, tenant, schema_id, f"{where}schemaId")
-        checks = replica.event_validator.checks
-        found = await checks.check(tenant, known[schema_id], payload, content_type)
-        if found:
-            root = f"{where}payload"
-            faults = tuple(FieldError(within(root, one.path), one.expected) for one in found)
-            detail = f"{root} is not what schema {schema_id} says: {faults[0]}"
-            raise ProblemError(
-                Problem(status=422, code="schema_mismatch", detail=detail, field_errors=faults)
-            )
+async def _check_payload(context: Context, one: JobSubmission, schema: CompiledSchema) -> None:
+    checks = context.replica.event_validator.checks
+    content_type = one.job.payload_content_type
+    found = await checks.check(context.tenant, schema, one.payload, content_type)
+    if found:
+        root = f"{one.where}payload"
+        errors = tuple(FieldError(within(root, each.path), each.expected) for each in found)
+        detail = f"{root} does not match schema {one.job.schema_id}: {errors[0]}"
+        raise problem_error(422, "schema_mismatch", detail, field_errors=errors)
 
 
-async def _compiled(replica: Replica, tenant: int, schema_id: str, field: str) -> CompiledSchema:
-    found = await replica.database.query(schemas.read, tenant, schema_id)
+async def _compile(context: Context, schema_id: str, field: str) -> CompiledSchema:
+    found = await context.read(schemas.read, schema_id)
     if found is None or found.content is None:
         raise InvalidError(field, "a schema that exists")
-    outcome = await replica.event_validator.checks.compile(tenant, found.schema_type, found.content)
+    checks = context.replica.event_validator.checks
+    outcome = await checks.compile(context.tenant, found.schema_type, found.content)
     if isinstance(outcome, InvalidSchema):
         raise InvalidError(field, outcome.reason)
     return outcome

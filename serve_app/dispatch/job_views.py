@@ -1,146 +1,169 @@
 """Dispatch jobs as callers see them."""
 
-from datetime import datetime
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from core.dispatch.job import JobStatus, Kind, Mode
 from core.dispatch.job_actions import Fate
 from core.dispatch.subscription import Signature
 from serve_app.dispatch.job_models import Pair
-from serve_app.http.fields import Encoding
-from serve_app.http.models import WireModel
+from serve_app.http import fields
+from serve_app.http.fields import Encoding, IsoTime, MaskedHeaders
+from serve_app.http.models import PayloadView, View
+from serve_app.http.page import Page
+from storage.dispatch.jobs import Attempt, FilterOption, Job
+
+_Pairs = Annotated[
+    list[Pair], BeforeValidator(lambda pairs: [{"key": key, "value": text} for key, text in pairs])
+]
 
 
-class AttemptView(WireModel):
+class AttemptView(View):
     """One time a job was sent."""
 
-    id: str
-    send_number: int = Field(description="Deferred ones count here.")
+    id: str = Field(validation_alias="attempt_id")
+    send_number: int = Field(validation_alias="send_no", description="Deferred ones count here.")
     attempt_number: int = Field(description="A deferral spends none and repeats the number.")
-    attempted_at: datetime
-    completed_at: datetime
-    duration_millis: int
+    attempted_at: IsoTime
+    completed_at: IsoTime
+    duration_millis: int = Field(validation_alias="duration_ms")
     status: str
     response_code: int | None
-    response_body: str | None = Field(description="Its beginning.")
+    response_body: str | None = Field(description="The beginning of the answer.")
     error_type: str | None
     error_message: str | None
 
 
-class AttemptPage(WireModel):
+class AttemptPage(Page[AttemptView]):
     """The times a job was sent, oldest first."""
 
-    items: list[AttemptView]
-    next_cursor: str | None
 
+class JobItem(View):
+    """A job without its payload. Values of headers are not shown."""
 
-class JobItem(WireModel):
-    """A delivery without what it brings. Values of headers are not shown."""
-
-    id: str
+    id: str = Field(validation_alias="job_id")
     external_id: str | None
     kind: Kind
     code: str
     source: str | None
     subject: str | None
     event_id: str | None
-    event_tenant: str | None = Field(description="Whose event it is; of the anchor's jobs only.")
+    event_tenant: str | None = Field(
+        description="The tenant of the event; only in jobs of the anchor."
+    )
     subscription_id: str | None
     correlation_id: str | None
     client_id: str | None = Field(description="An event's: contextData clientId.")
     schema_id: str | None
-    metadata: list[Pair]
+    metadata: _Pairs
     target_url: str
     protocol: Literal["HTTP_WEBHOOK"]
-    headers: dict[str, str]
+    headers: MaskedHeaders
     has_auth: bool
-    signature: Signature | None = Field(description="null if its subscription is gone.")
-    payload_content_type: str | None
+    signature: Signature | None = Field(description="null if its subscription was deleted.")
+    payload_content_type: str | None = Field(validation_alias="content_type")
     data_only: bool
     mode: Mode
-    dispatch_pool_id: str
-    dispatch_pool_code: str
+    dispatch_pool_id: str = Field(validation_alias="pool_id")
+    dispatch_pool_code: str = Field(validation_alias="pool_code")
     message_group: str | None
     sequence: int
     timeout_seconds: int
     max_retries: int
     retry_strategy: Literal["exponential"]
     status: JobStatus
-    ignored: bool
+    ignored: bool = Field(validation_alias="is_ignored")
     attempt_count: int
-    scheduled_for: datetime | None
-    expires_at: datetime | None
-    last_attempt_at: datetime | None
-    completed_at: datetime | None
-    ignored_at: datetime | None
-    duration_millis: int | None = Field(description="From its creation to its delivery.")
+    scheduled_for: IsoTime | None
+    expires_at: IsoTime | None
+    last_attempt_at: IsoTime | None
+    completed_at: IsoTime | None
+    ignored_at: IsoTime | None
+    duration_millis: int | None = Field(
+        validation_alias="duration_ms", description="From its creation to its delivery."
+    )
     last_error: str | None
-    idempotency_key: str | None
-    created_at: datetime
-    updated_at: datetime
+    idempotency_key: str | None = Field(validation_alias="deduplication_key")
+    created_at: IsoTime
+    updated_at: IsoTime
 
 
-class JobView(JobItem):
-    """A delivery with what it brings and its latest attempts, oldest first."""
+class JobView(JobItem, PayloadView):
+    """A job with its payload and its latest attempts, oldest first."""
 
     payload: Any = None
-    payload_encoding: Encoding = Field(description="json, text, base64, or none where it is gone.")
+    payload_encoding: Encoding = Field(
+        description="json, text, base64, or none if it is no longer stored."
+    )
     attempts: list[AttemptView]
 
+    @classmethod
+    def of_job(cls, job: Job, attempts: Iterable[Attempt]) -> "JobView":
+        """Render a job that was read with its payload."""
+        payload, encoding = fields.json_or_base64(job.payload)
+        if encoding is Encoding.BASE64:
+            payload, encoding = fields.text_or_base64(job.payload)
+        return cls.model_construct(
+            **JobItem.of(job).__dict__,
+            payload=payload,
+            payload_encoding=encoding,
+            attempts=[AttemptView.of(one) for one in attempts],
+        )
 
-class JobPage(WireModel):
+
+class JobPage(Page[JobItem]):
     """Jobs, newest first; totals where a page was asked for, counted to 10000."""
 
-    items: list[JobItem]
-    next_cursor: str | None
-    page: int | None = None
-    size: int | None = None
-    total_items: int | None = None
-    total_pages: int | None = None
+    page: int | None = fields.optional()
+    size: int | None = fields.optional()
+    total_items: int | None = fields.optional()
+    total_pages: int | None = fields.optional()
 
 
-class JobsCreated(WireModel):
-    """Jobs that were posted, in their order; those that were known are the first of their key."""
+class JobsCreated(View):
+    """Posted jobs in their order; for a known idempotencyKey, the job that was posted first."""
 
     jobs: list[JobItem]
     count: int
     known_count: int
 
 
-class RefusedJobView(WireModel):
+class RefusedJobView(View):
     """A job that was not changed, and why."""
 
-    id: str
-    result: Fate
-    status: JobStatus | None = None
+    id: str = Field(validation_alias="job_id")
+    result: Fate = Field(validation_alias="fate")
+    status: JobStatus | None = Field(
+        None, validation_alias="previous_status", exclude_if=lambda status: status is None
+    )
 
 
-class JobsChanged(WireModel):
-    """What became of many jobs; nextCursor leads to the rest."""
+class JobsChanged(View):
+    """The result of an action on many jobs; nextCursor continues with the rest."""
 
     changed: int
     refused: list[RefusedJobView]
-    remaining: int = Field(description="How many are left to look at, counted to 10000.")
+    remaining: int = Field(description="Matching jobs that were not tried yet, counted to 10000.")
     next_cursor: str | None
 
 
 class JobsRequeued(JobsChanged):
-    """The same, of jobs that are delivered again."""
+    """The result for jobs that are delivered again."""
 
-    requeued: int
+    requeued: int = Field(validation_alias="changed")
 
 
-class JobOption(WireModel):
-    """A value to filter by, and how people call it."""
+class JobOption(View):
+    """A value to filter by, and its label."""
 
     value: str
     label: str
 
 
-class JobOptions(WireModel):
-    """What the latest jobs can be filtered by."""
+class JobOptions(View):
+    """The values by which the latest jobs can be filtered."""
 
     statuses: list[JobOption]
     kinds: list[JobOption]
@@ -149,3 +172,16 @@ class JobOptions(WireModel):
     sources: list[JobOption]
     subscriptions: list[JobOption]
     pools: list[JobOption]
+
+    @classmethod
+    def of_options(cls, found: Iterable[FilterOption]) -> Self:
+        """Render the values that jobs have, and all states, kinds and modes."""
+        fixed = {"statuses": JobStatus, "kinds": Kind, "modes": Mode}
+        lists: dict[str, list[Any]] = {name: [] for name in cls.model_fields}
+        for name, values in fixed.items():
+            lists[name] = [
+                JobOption(value=one, label=one.replace("_", " ").capitalize()) for one in values
+            ]
+        for option in found:
+            lists[f"{option.name}s"].append(option)
+        return cls.of(lists)

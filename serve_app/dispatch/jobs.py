@@ -1,21 +1,13 @@
-"""Dispatch jobs: post them, look at them."""
+"""Dispatch jobs over HTTP: post, list and show them."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query
 from starlette.responses import Response
 
-from core.access.permissions import Permission
-from core.shared.errors import NotFoundError
 from core.shared.tsid import PATTERN
 from serve_app.dispatch import job_service
 from serve_app.dispatch.job_models import MAX_JOB_COUNT, JobBatch, JobQuery, JobRequest
-from serve_app.dispatch.job_rendering import (
-    attempt_document,
-    job_document,
-    job_item,
-    options_document,
-)
 from serve_app.dispatch.job_service import JobSubmission
 from serve_app.dispatch.job_views import (
     AttemptPage,
@@ -26,180 +18,109 @@ from serve_app.dispatch.job_views import (
     JobView,
 )
 from serve_app.http.cursors import read_id_cursor
-from serve_app.http.json_io import json_response, parse_as, read_body
+from serve_app.http.fields import Limit
+from serve_app.http.json_io import JsonResponse
 from serve_app.http.models import Document
-from serve_app.http.openapi import describe_responses, json_body
+from serve_app.http.openapi import describe_responses
 from serve_app.http.path_types import TSID
-from serve_app.http.permissions import caller_of, replica_of, requires
-from storage.dispatch import jobs as dispatch_jobs
+from serve_app.http.router import Context, HttpRouter, unless_missing
+from storage.dispatch import jobs
 from storage.dispatch.jobs import JobFilter
 
 MAX_ATTEMPTS_SHOWN = 20
 # Options are taken from so many of the latest jobs.
 OPTIONS_SAMPLE_SIZE = 5_000
 
-router = APIRouter(prefix="/api/dispatch-jobs", tags=["dispatch jobs"])
-
-Reads = requires(Permission.DISPATCH_READ)
-Writes = requires(Permission.DISPATCH_WRITE)
+router = HttpRouter("/api/dispatch-jobs", tag="dispatch jobs", access="dispatch")
 
 JOB_PATH = f"/{{jobId:{TSID}}}"
 JobName = Annotated[str, Path(alias="jobId", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])]
+_CREATED = describe_responses({201: JobItem, 200: JobItem})
 
 
-@router.post(
-    "",
-    dependencies=[Writes],
-    operation_id="createDispatchJob",
-    status_code=201,
-    responses=describe_responses({201: JobItem, 200: JobItem}),
-    openapi_extra=json_body(JobRequest),
-)
-async def create_job(request: Request) -> Response:
+@router.post(status=201, logs=False, responses=_CREATED)
+async def create_dispatch_job(body: JobRequest, context: Context) -> Response:
     """Post a job to be delivered; a known idempotencyKey answers 200 with the first job."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    submission = JobSubmission(parse_as(JobRequest, raw), job_service.payload_in(raw))
-    (made,), jobs = await job_service.submit(replica, caller.tenant, [submission])
-    if not jobs:
-        raise NotFoundError(f"dispatch job {made.job_id}")  # somebody forgot it this moment
-    return json_response(job_item(jobs[0]), 200 if made.known else 201)
+    submission = JobSubmission(body, job_service.payload_in(context.body))
+    (made,), stored = await job_service.submit(context, [submission])
+    (job,) = unless_missing(stored, f"dispatch job {made.job_id}")  # it may be deleted already
+    return JsonResponse(JobItem.of(job).to_json(), 200 if made.known else 201)
 
 
-@router.post(
-    "/batch",
-    dependencies=[Writes],
-    operation_id="createDispatchJobs",
-    status_code=201,
-    responses=describe_responses({201: JobsCreated}),
-    openapi_extra=json_body(JobBatch),
-)
-async def create_jobs(request: Request) -> Response:
+@router.post("/batch", status=201, logs=False)
+async def create_dispatch_jobs(body: JobBatch, context: Context) -> JobsCreated:
     """Post up to 100 jobs to be delivered; all of them are stored, or none."""
-    replica, caller = replica_of(request), caller_of(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    batch = parse_as(JobBatch, raw).root
-    payloads = job_service.payloads_in(raw)
+    payloads = job_service.payloads_in(context.body)
     submissions = [
         JobSubmission(job, payload, f"[{place}].")
-        for place, (job, payload) in enumerate(zip(batch, payloads, strict=True))
+        for place, (job, payload) in enumerate(zip(body.root, payloads, strict=True))
     ]
-    made, jobs = await job_service.submit(replica, caller.tenant, submissions)
-    document = {
-        "jobs": [job_item(job) for job in jobs],
-        "count": len(jobs),
-        "knownCount": sum(one.known for one in made),
-    }
-    return json_response(document, 201)
+    made, stored = await job_service.submit(context, submissions)
+    known = sum(one.known for one in made)
+    return JobsCreated.of({"jobs": stored, "count": len(stored), "known_count": known})
 
 
-@router.get(
-    "",
-    dependencies=[Reads],
-    operation_id="listDispatchJobs",
-    responses=describe_responses({200: JobPage}),
-)
-async def list_jobs(request: Request, query: Annotated[JobQuery, Query()]) -> Response:
-    """List deliveries, newest first, without what they bring."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    chosen = query.to_filter(await job_service.find_pool_numbers(replica, tenant, query.pool_names))
-    return json_response(await _listed(request, chosen, query))
+@router.get()
+async def list_dispatch_jobs(query: Annotated[JobQuery, Query()], context: Context) -> JobPage:
+    """List jobs, newest first, without their payloads."""
+    pools = await job_service.find_pool_numbers(context, query.pool_names)
+    return await _list(context, query.to_filter(pools), query)
 
 
-@router.get(
-    "/filter-options",
-    dependencies=[Reads],
-    operation_id="listDispatchJobOptions",
-    responses=describe_responses({200: JobOptions}),
-)
-async def list_options(request: Request) -> Response:
-    """List what deliveries can be filtered by: what the latest of them have."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.query(dispatch_jobs.options, tenant, OPTIONS_SAMPLE_SIZE)
-    return json_response(options_document(found))
+@router.get("/filter-options")
+async def list_dispatch_job_options(context: Context) -> JobOptions:
+    """List the values by which the latest jobs can be filtered."""
+    return JobOptions.of_options(await context.list(jobs.options, OPTIONS_SAMPLE_SIZE))
 
 
-@router.get(
-    "/event/{eventId}",
-    dependencies=[Reads],
-    operation_id="listDispatchJobsOfEvent",
-    responses=describe_responses({200: JobPage}),
-)
-async def list_jobs_of_event(
-    request: Request,
+@router.get("/event/{eventId}")
+async def list_dispatch_jobs_of_event(
     event_id: Annotated[str, Path(alias="eventId", pattern=PATTERN, examples=["0HZXEQ5Y8JY5Z"])],
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    context: Context,
+    limit: Limit = 100,
     cursor: Annotated[
         str | None, Query(pattern=PATTERN, description="nextCursor of the page before.")
     ] = None,
-) -> Response:
-    """List the deliveries of one event, newest first."""
-    query = JobQuery(limit=limit, cursor=cursor)
-    return json_response(await _listed(request, JobFilter(event_id=event_id), query))
+) -> JobPage:
+    """List the jobs of one event, newest first."""
+    return await _list(context, JobFilter(event_id=event_id), JobQuery(limit=limit, cursor=cursor))
 
 
-@router.get(
-    JOB_PATH,
-    dependencies=[Reads],
-    operation_id="showDispatchJob",
-    responses=describe_responses({200: JobView}, 404),
-)
-async def show_job(request: Request, job_id: JobName) -> Response:
-    """Show one delivery with what it brings and its latest attempts."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    job = await replica.database.query(dispatch_jobs.read, tenant, job_id)
-    if job is None:
-        raise NotFoundError(f"dispatch job {job_id}")
-    attempts = await replica.database.query(
-        dispatch_jobs.latest_attempts, tenant, job_id, MAX_ATTEMPTS_SHOWN
-    )
-    return json_response(job_document(job, attempts))
+@router.get(JOB_PATH, refuses=(404,))
+async def show_dispatch_job(job_id: JobName, context: Context) -> JobView:
+    """Show one job with its payload and its latest attempts."""
+    job = unless_missing(await context.read(jobs.read, job_id), f"dispatch job {job_id}")
+    attempts = await context.read(jobs.latest_attempts, job_id, MAX_ATTEMPTS_SHOWN)
+    return JobView.of_job(job, attempts)
 
 
-@router.get(
-    f"{JOB_PATH}/attempts",
-    dependencies=[Reads],
-    operation_id="listDispatchAttempts",
-    responses=describe_responses({200: AttemptPage}, 404),
-)
-async def list_attempts(
-    request: Request,
+@router.get(f"{JOB_PATH}/attempts", refuses=(404,))
+async def list_dispatch_attempts(
     job_id: JobName,
-    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    context: Context,
+    limit: Limit = 100,
     cursor: Annotated[
         str | None, Query(max_length=20, description="nextCursor of the page before.")
     ] = None,
-) -> Response:
+) -> AttemptPage:
     """List each time a job was sent, oldest first."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
     after = read_id_cursor(cursor) or 0
-    found = await replica.database.query(dispatch_jobs.attempts, tenant, job_id, after, limit)
-    if not found and not await replica.database.query(dispatch_jobs.read_many, tenant, [job_id]):
-        raise NotFoundError(f"dispatch job {job_id}")
-    more = str(found[-1].send_no) if len(found) == limit else None
-    items = [attempt_document(job_id, one) for one in found]
-    return json_response({"items": items, "nextCursor": more})
+    found = await context.read(jobs.attempts, job_id, after, limit)
+    unless_missing(found or await context.read(jobs.read_many, [job_id]), f"dispatch job {job_id}")
+    return AttemptPage.of_rows(found, limit, lambda attempt: str(attempt.send_no))
 
 
-async def _listed(request: Request, chosen: JobFilter, query: JobQuery) -> Document:
-    replica, tenant = replica_of(request), caller_of(request).tenant
+async def _list(context: Context, wanted: JobFilter, query: JobQuery) -> JobPage:
     limit = query.limit if query.page is None else query.size
     skip = 0 if query.page is None else query.page * query.size
-    found = await replica.listings.query(
-        dispatch_jobs.page, tenant, chosen, query.cursor, limit, skip
-    )
+    found = await context.list(jobs.page, wanted, query.cursor, limit, skip)
     ids = found.items
-    jobs = await replica.database.query(dispatch_jobs.read_many, tenant, ids) if ids else []
-    document: Document = {
-        "items": [job_item(job) for job in jobs],
-        "nextCursor": ids[-1] if len(ids) == limit else found.scanned_to,
+    page: Document = {
+        "items": await context.read(jobs.read_many, ids) if ids else [],
+        "next_cursor": ids[-1] if len(ids) == limit else found.scanned_to,
     }
-    if query.page is None:
-        return document
-    total = await replica.listings.query(dispatch_jobs.count, tenant, chosen, None, MAX_JOB_COUNT)
-    return document | {
-        "page": query.page,
-        "size": query.size,
-        "totalItems": total,
-        "totalPages": -(-total // query.size),
-    }
+    if query.page is not None:
+        total = await context.list(jobs.count, wanted, None, MAX_JOB_COUNT)
+        page |= {"page": query.page, "size": query.size, "total_items": total}
+        page["total_pages"] = -(-total // query.size)
+    return JobPage.of(page)

@@ -2,24 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import Path
 from pydantic import Field
 
 from core.dispatch.pool import DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_RATE, PoolStatus
 from serve_app.http.fields import TSID, Code, Cursor, Description, DisplayName, IsoTime, Limit
-from serve_app.http.models import Patch, View, WireModel
+from serve_app.http.models import Patch, Replacement, View, WireModel
+from serve_app.http.path_types import id_or_code
 
 POOL_NAME = rf"^(?:dpl_(?:default|{TSID})|[a-z][a-z0-9-]{{1,99}})$"
-NamedPool = Annotated[
-    str,
-    Path(alias="id", pattern=POOL_NAME, description="The id or the code.", examples=["default"]),
-]
-RateLimit = Annotated[
-    int, Field(ge=1, le=MAX_RATE, description="Deliveries a minute; null: no limit.")
-]
-Concurrency = Annotated[
-    int, Field(ge=1, le=MAX_CONCURRENCY, description="Deliveries under way at once.")
-]
+NamedPool = Annotated[str, id_or_code(POOL_NAME, "default")]
 
 
 class PoolFields(WireModel):
@@ -27,8 +18,12 @@ class PoolFields(WireModel):
 
     name: DisplayName
     description: Description | None = None
-    rate_limit: RateLimit | None = None
-    concurrency: Concurrency = DEFAULT_CONCURRENCY
+    rate_limit: int | None = Field(
+        None, ge=1, le=MAX_RATE, description="Deliveries a minute; null: no limit."
+    )
+    concurrency: int = Field(
+        DEFAULT_CONCURRENCY, ge=1, le=MAX_CONCURRENCY, description="Deliveries under way at once."
+    )
 
 
 class PoolRequest(PoolFields):
@@ -37,21 +32,14 @@ class PoolRequest(PoolFields):
     code: Code
 
 
-class PoolReplacement(PoolFields):
+class PoolReplacement(Replacement, PoolFields):
     """All of a dispatch pool; fields that are left out get their default."""
 
     code: Code | None = Field(None, description="Cannot change.")
 
 
-class PoolPatch(Patch):
+class PoolPatch(Patch, PoolFields):
     """Fields to change; the others stay as they are."""
-
-    CLEARABLE = frozenset({"description", "rate_limit"})
-
-    name: DisplayName | None = None
-    description: Description | None = Field(None, description="null clears it.")
-    rate_limit: RateLimit | None = None
-    concurrency: Concurrency | None = None
 
 
 class PoolQuery(WireModel):

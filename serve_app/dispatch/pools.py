@@ -1,13 +1,10 @@
 """Dispatch pools over HTTP."""
 
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query
 
-from core.access.permissions import Permission
 from core.dispatch.pool import PoolRefusal
-from core.shared.errors import InvalidError
 from serve_app.dispatch.pool_models import (
     NamedPool,
     PoolPatch,
@@ -20,14 +17,10 @@ from serve_app.http.cursors import read_id_cursor
 from serve_app.http.page import CountedPage
 from serve_app.http.router import Context, HttpRouter, refuse
 from storage.dispatch import pools
-from storage.dispatch.pools import NewPool, PoolFilter, PoolRow
+from storage.dispatch.pools import NewPool, PoolFilter
 
 router = HttpRouter(
-    "/api/dispatch-pools",
-    tag="dispatch pools",
-    reads=Permission.DISPATCH_READ,
-    writes=Permission.DISPATCH_WRITE,
-    refuses=PoolRefusal,
+    "/api/dispatch-pools", tag="dispatch pools", access="dispatch", refuses=PoolRefusal
 )
 
 
@@ -43,11 +36,9 @@ async def list_dispatch_pools(
     query: Annotated[PoolQuery, Query()], context: Context
 ) -> CountedPage[PoolView]:
     """List the tenant's dispatch pools and the anchor's, which every tenant may use."""
-    wanted = PoolFilter(query.status, query.anchor_level)
-    after = read_id_cursor(query.cursor) or 0
+    wanted, after = PoolFilter(query.status, query.anchor_level), read_id_cursor(query.cursor) or 0
     rows = await context.list(pools.page, wanted, after, query.limit)
-    total = await context.list(pools.count, wanted)
-    page = CountedPage[PoolView]
+    total, page = await context.list(pools.count, wanted), CountedPage[PoolView]
     return page.of_rows(rows, query.limit, lambda row: str(row.pool_no), total=total)
 
 
@@ -63,20 +54,13 @@ async def replace_dispatch_pool(
     name: NamedPool, body: PoolReplacement, context: Context
 ) -> PoolView:
     """Replace all of a dispatch pool but its code, from the next delivery on."""
-
-    def edit(row: PoolRow) -> PoolRow:
-        if body.code not in (None, row.code):
-            raise InvalidError("code", f"{row.code}: a pool's code cannot change")
-        return replace(row, **body.model_dump(exclude={"code"}))
-
-    return PoolView.of(await context.write(pools.change, name, edit))
+    return PoolView.of(await context.write(pools.change, name, body.edit))
 
 
 @router.patch("/{id}")
 async def change_dispatch_pool(name: NamedPool, body: PoolPatch, context: Context) -> PoolView:
     """Change some fields of a dispatch pool, from the next delivery on."""
-    values = body.values()
-    return PoolView.of(await context.write(pools.change, name, lambda row: replace(row, **values)))
+    return PoolView.of(await context.write(pools.change, name, body.edit))
 
 
 @router.post("/{id}/suspend")

@@ -1,6 +1,6 @@
-"""A receiver to try deliveries on: it takes anything, keeps nothing, and answers as it is told.
+"""A receiver to try deliveries on: it accepts anything, stores nothing, and answers as asked.
 
-Public, as receivers are; not there at all unless the settings say so.
+It needs no key, and exists only if the settings switch it on.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from core.shared.errors import NotFoundError
-from serve_app.http.json_io import body_timed_out, headers_of, json_response
+from serve_app.http.json_io import body_timed_out, headers_of, json_response, wait_for_disconnect
 from serve_app.http.permissions import replica_of, request_slot_of
 from serve_app.http.problems import Problem, problem_response
 
@@ -28,21 +28,21 @@ router = APIRouter(prefix="/api/sample/webhook", include_in_schema=False)
 
 @router.post("")
 async def receive(request: Request) -> Response:
-    """Take it."""
+    """Accept a delivery."""
     await _taken(request, 200)
     return json_response({"ack": True, "message": "received"})
 
 
 @router.post("/fail-transient")
 async def fail_for_now(request: Request) -> Response:
-    """Fail as one does who may do better the next time."""
+    """Fail in a way that is worth a retry."""
     await _taken(request, 500)
     return _failed(request, 500, "failed, for now, as asked")
 
 
 @router.post("/fail-permanent")
 async def fail_for_good(request: Request) -> Response:
-    """Fail as one does who will never take it."""
+    """Fail in a way that no retry mends."""
     await _taken(request, 400)
     return _failed(request, 400, "failed, for good, as asked")
 
@@ -54,20 +54,20 @@ async def defer(
 ) -> Response:
     """Ask to be tried again later."""
     await _taken(request, 200)
-    told: dict[str, object] = {"ack": False, "message": "not now"}
-    return json_response(told if delay is None else told | {"delaySeconds": delay})
+    answer: dict[str, object] = {"ack": False, "message": "not now"}
+    return json_response(answer if delay is None else answer | {"delaySeconds": delay})
 
 
 @router.post("/slow")
 async def take_long(
     request: Request, seconds: Annotated[float, Query(ge=0, le=SLOW_SECONDS)] = SLOW_SECONDS
 ) -> Response:
-    """Take it, after a while; a sender that hangs up is waited for no longer."""
+    """Accept a delivery after a while, unless the sender hangs up."""
     await _taken(request, 200)
     request_slot_of(request).count_as_stream()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await _wait_for_disconnect(request)
+            await wait_for_disconnect(request)
             return Response(status_code=499)
     return json_response({"ack": True, "message": "received, at last"})
 
@@ -80,7 +80,7 @@ def _failed(request: Request, status: int, detail: str) -> Response:
 
 
 async def _taken(request: Request, status: int) -> None:
-    """Let the body pass by, and note who sent it."""
+    """Read the body without storing it, and log the id of the delivery."""
     replica = replica_of(request)
     if not replica.options.sample_receiver:
         raise NotFoundError("the sample receiver")
@@ -89,8 +89,8 @@ async def _taken(request: Request, status: int) -> None:
             size = await _discarded(request)
     except TimeoutError:
         raise body_timed_out("the body did not come") from None
-    told = headers_of(request).get("webhook-id") or ""
-    log.info("sample_webhook.received", id=told[:_SHOWN], size=size, status=status)
+    webhook_id = headers_of(request).get("webhook-id") or ""
+    log.info("sample_webhook.received", id=webhook_id[:_SHOWN], size=size, status=status)
 
 
 async def _discarded(request: Request) -> int:
@@ -102,9 +102,3 @@ async def _discarded(request: Request) -> int:
         size += len(message.get("body", b""))
         if not message.get("more_body", False):
             return size
-
-
-async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the sender has hung up."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -1,4 +1,4 @@
-"""What deliveries are signed with, as callers send and get it."""
+"""Webhook secrets as callers send and get them."""
 
 from typing import Annotated
 
@@ -30,7 +30,7 @@ class RotateRequest(WireModel):
 
     overlap_seconds: Annotated[int, Field(ge=0, le=30 * 86_400)] = Field(
         DEFAULT_OVERLAP_SECONDS,
-        description="So long deliveries carry a signature by the old one as well.",
+        description="For how long deliveries carry a signature of the old secret too.",
     )
     secret: SecretText | None = Field(None, description="Default: a new one.")
 

@@ -1,8 +1,7 @@
 """Dispatch as one tenant may see it: its own pools, those that everybody shares, and its targets.
 
-Of a shared pool, a tenant is told what its own jobs say: how the last minutes went, what waits, and
-what is under way. What the pool counts since its start is of all who use it, and only
-the anchor's to see.
+Of a shared pool, a tenant sees only its own jobs: how the last minutes went, what waits, and what
+is under way. What the pool counts since its start includes all tenants: only the anchor sees it.
 """
 
 import asyncio
@@ -17,9 +16,10 @@ from core.dispatch.health import PoolHealth
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolStatus
 from core.shared.errors import UnavailableError
-from serve_app.cluster_stats import SUPERVISOR_ERRORS, ClusterStats
+from serve_app.cluster_stats import ClusterStats
 from services.shared.cache import Cache
 from services.shared.database import Database
+from services.shared.retry import log_outage
 from storage.dispatch import pools, stats
 from storage.dispatch.pools import PoolFilter, PoolRow
 from storage.dispatch.stats import OutcomeCounts, QueueSize
@@ -27,7 +27,7 @@ from storage.operations import warnings
 from storage.postgres.error_class import SERVER_ERRORS
 from telemetry.registry import MetricsSnapshot
 
-log = structlog.get_logger("dispatch_view")
+log = structlog.get_logger("dispatch_status")
 
 DISPATCH_KIND = "dispatch"
 # There are never as many: each is a process.
@@ -44,7 +44,7 @@ AskPool = Callable[..., Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class PoolSnapshot:
-    """A pool with what its actor last told; nothing if it has told nothing.
+    """A pool with the last report of its actor, if there is one.
 
     Where it counts others' jobs as well (`is_lent`), the stats are what the tenant's own rows say.
     """
@@ -74,27 +74,25 @@ class PoolSnapshot:
 
 
 class DispatchStatusReader:
-    """Looks at pools for one tenant at a time."""
+    """Reads the state of pools for one tenant at a time."""
 
     def __init__(
         self,
-        census: ClusterStats,
+        cluster_stats: ClusterStats,
         database: Database,
         ask_pool: AskPool,
         now: Callable[[], float],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cluster_stats = census
+        self._cluster_stats = cluster_stats
         self._database = database
         self._ask_pool = ask_pool
         self._now = now
-        self._sizes = Cache(self._count, ttl=lambda _: SIZES_TTL, monotonic=monotonic, limit=1_000)
-        self._windows = Cache(
-            self._outcomes, ttl=lambda _: SIZES_TTL, monotonic=monotonic, limit=1_000
-        )
-        self._warned = Cache(
-            self._warnings, ttl=lambda _: WARNINGS_TTL, monotonic=monotonic, limit=1_000
-        )
+        bounds: dict[str, Any] = {"monotonic": monotonic, "limit": 1_000}
+        self._sizes = Cache(self._count, ttl=lambda _: SIZES_TTL, **bounds)
+        self._windows = Cache(self._outcomes, ttl=lambda _: SIZES_TTL, **bounds)
+        count_warnings = database.bind(warnings.count_open)
+        self._warned = Cache(count_warnings, ttl=lambda _: WARNINGS_TTL, **bounds)
 
     async def pools(self, tenant: int, code: str | None = None) -> list[PoolSnapshot]:
         """Return the pools that a tenant's deliveries can be in, without archived ones."""
@@ -130,7 +128,7 @@ class DispatchStatusReader:
         try:
             return replace(snapshot, warnings=await self._warned.get(tenant))
         except SERVER_ERRORS as error:
-            log.warning("dispatch_view.database_away", error=type(error).__name__)
+            log_outage(error, who="dispatch_status")
             return snapshot
 
     async def _ask_one(
@@ -139,15 +137,11 @@ class DispatchStatusReader:
         try:
             return pool, await self._ask_pool(pool.row.pool_no, question, *args)
         except UnavailableError:
-            log.warning("dispatch_view.pool_away", pool=pool.row.pool_no)
+            log.warning("dispatch_status.pool_away", pool=pool.row.pool_no)
             return None
 
     async def _actors(self) -> list[Row]:
-        try:
-            actors = (await self._cluster_stats.report())["actors"]
-        except SUPERVISOR_ERRORS as error:
-            log.warning("dispatch_view.supervisor_away", error=type(error).__name__)
-            return []
+        actors = await self._cluster_stats.actors() or ()
         return [one for one in actors if one.get("kind") == DISPATCH_KIND and "stats" in one]
 
     async def _outcomes(self, tenant: int) -> dict[int, Windows]:
@@ -163,9 +157,6 @@ class DispatchStatusReader:
     async def _count(self, tenant: int) -> dict[int, QueueSize]:
         numbers = [pool.row.pool_no for pool in await self.pools(tenant)]
         return await self._database.query(stats.queue_sizes, tenant, numbers, MAX_COUNT)
-
-    async def _warnings(self, tenant: int) -> dict[str, int]:
-        return await self._database.query(warnings.count_open, tenant)
 
 
 def _snapshot_of(

@@ -1,27 +1,18 @@
-"""What callers of subscriptions send and get."""
+"""Subscriptions as callers send and get them."""
 
-from collections.abc import Sequence
+from collections.abc import Set
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from core.dispatch import subscription
 from core.dispatch.job import Mode
 from core.dispatch.pool import DEFAULT_POOL
 from core.dispatch.subscription import (
-    CODE,
-    DEFAULT_DELAY_SECONDS,
-    DEFAULT_MAX_AGE_SECONDS,
-    DEFAULT_MAX_RETRIES,
-    DEFAULT_SEQUENCE,
-    DEFAULT_TIMEOUT_SECONDS,
-    MAX_BINDINGS,
-    MAX_CODE_LENGTH,
-    SPEC_VERSION,
     ConfigEntry,
     Signature,
     SubscriptionSource,
     SubscriptionStatus,
-    is_binding_pattern,
 )
 from core.events.event_type import CODE_LENGTH
 from handlers.filters.cel import MAX_FILTER_CHARS
@@ -44,13 +35,12 @@ from serve_app.http.fields import (
 )
 from serve_app.http.models import Patch, View, WireModel
 
-SUBSCRIPTION_ID = rf"^sub_{TSID}$"
 SUBSCRIPTION_NAME = rf"^(?:sub_{TSID}|[a-z][a-z0-9-]{{1,99}})$"
 _YEAR = 366 * 86_400
 
 
 def _is_pattern(text: str) -> str:
-    if not is_binding_pattern(text):
+    if not subscription.is_binding_pattern(text):
         raise ValueError("a type, or four segments any of which may be *, or * alone")
     return text
 
@@ -75,7 +65,7 @@ Expression = Annotated[
         min_length=1,
         max_length=MAX_FILTER_CHARS,
         examples=["data.amount > 100 && event.source == 'shop'"],
-        description="A CEL expression on event and data; only what it says true of is delivered.",
+        description="A CEL expression on event and data; only events for which it is true go out.",
     ),
 ]
 Queue = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
@@ -87,13 +77,13 @@ CustomConfig = Annotated[list[Pair], Field(max_length=50)]
 
 
 class BindingRequest(WireModel):
-    """Which events: by the code of their type, or by its id."""
+    """Which events to deliver: by the code of their type, or by its id."""
 
     event_type_code: TypePattern | None = None
     event_type_id: Annotated[str, Field(pattern=TYPE_ID)] | None = None
-    spec_version: Annotated[str, Field(pattern=SPEC_VERSION, examples=["1.0", "1.*"])] | None = (
-        Field(None, description="This version only, or any of a major. Left out: any at all.")
-    )
+    spec_version: (
+        Annotated[str, Field(pattern=subscription.SPEC_VERSION, examples=["1.0", "1.*"])] | None
+    ) = Field(None, description="One version, or any of a major. Left out: any version.")
 
     @model_validator(mode="after")
     def _names_one(self) -> Self:
@@ -111,49 +101,54 @@ def _names_each_once(bindings: list[BindingRequest]) -> list[BindingRequest]:
 
 Bindings = Annotated[
     list[BindingRequest],
-    Field(min_length=1, max_length=MAX_BINDINGS),
+    Field(min_length=1, max_length=subscription.MAX_BINDINGS),
     AfterValidator(_names_each_once),
 ]
 
 
 class SubscriptionFields(WireModel):
-    """What a subscription is."""
+    """The fields that a caller can set."""
 
     name: DisplayName
     description: Description | None = None
     event_types: Bindings
     target: TargetUrl = Field(description="Where deliveries go.")
-    queue: Queue | None = Field(None, description="Kept for its owner; pools do the queueing.")
+    queue: Queue | None = Field(None, description="A note for its owner; pools do the queueing.")
     dispatch_pool_id: PoolName = DEFAULT_POOL
     mode: Mode = Mode.IMMEDIATE
-    timeout_seconds: Timeout = DEFAULT_TIMEOUT_SECONDS
+    timeout_seconds: Timeout = subscription.DEFAULT_TIMEOUT_SECONDS
     max_age_seconds: Seconds = Field(
-        DEFAULT_MAX_AGE_SECONDS,
-        description="What could not be delivered for so long expires; 0: never.",
+        subscription.DEFAULT_MAX_AGE_SECONDS,
+        description="Jobs that are older expire; 0: never.",
     )
-    delay_seconds: Seconds = DEFAULT_DELAY_SECONDS
-    max_retries: Attempts = DEFAULT_MAX_RETRIES
-    sequence: SequenceNumber = DEFAULT_SEQUENCE
-    data_only: bool = Field(True, description="The event's data by itself; else in an envelope.")
+    delay_seconds: Seconds = subscription.DEFAULT_DELAY_SECONDS
+    max_retries: Attempts = subscription.DEFAULT_MAX_RETRIES
+    sequence: SequenceNumber = subscription.DEFAULT_SEQUENCE
+    data_only: bool = Field(
+        True, description="Send the event's data alone; else within an envelope."
+    )
     filter: Expression | None = None
-    headers: DeliveryHeaders = Field({}, description="Sent along; never shown again.")
-    auth: Auth | None = Field(None, description="Shown to the target; never shown again.")
+    headers: DeliveryHeaders = Field(
+        {}, description="Sent with each delivery; their values are never shown."
+    )
+    auth: Auth | None = Field(None, description="Sent to the target; never shown.")
     signature: Signature = Signature.STANDARD
     custom_config: CustomConfig = Field([])
 
-    def values(self, names: frozenset[str]) -> dict[str, Any]:
-        """Return the fields under their names in the core, without pool and bindings."""
-        return values_of(self, names - {"dispatch_pool_id", "event_types"})
 
-
-class SubscriptionRequest(SubscriptionFields):
-    """A subscription to create."""
+class DeclaredSubscription(SubscriptionFields):
+    """A subscription as an application declares it."""
 
     code: Code
+
+
+class SubscriptionRequest(DeclaredSubscription):
+    """A subscription to create."""
+
     source: SubscriptionSource = SubscriptionSource.API
     status: SubscriptionStatus = SubscriptionStatus.ACTIVE
     secret: SecretText | None = Field(
-        None, description="What deliveries are signed with. Default: a new one."
+        None, description="The secret that signs deliveries. Default: a new one."
     )
 
 
@@ -164,49 +159,21 @@ class SubscriptionReplacement(SubscriptionFields):
     status: SubscriptionStatus | None = Field(None, description="Left out: stays.")
 
 
-class SubscriptionPatch(Patch):
+class SubscriptionPatch(Patch, SubscriptionFields):
     """Fields to change; the others stay as they are."""
 
-    CLEARABLE = frozenset({"description", "queue", "filter", "auth"})
-
-    name: DisplayName | None = None
-    description: Description | None = Field(None, description="null clears it.")
-    event_types: Bindings | None = None
-    target: TargetUrl | None = None
-    queue: Queue | None = Field(None, description="null clears it.")
-    dispatch_pool_id: PoolName | None = None
-    mode: Mode | None = None
-    timeout_seconds: Timeout | None = None
-    max_age_seconds: Seconds | None = None
-    delay_seconds: Seconds | None = None
-    max_retries: Attempts | None = None
-    sequence: SequenceNumber | None = None
-    data_only: bool | None = None
-    filter: Expression | None = Field(None, description="null clears it.")
-    headers: DeliveryHeaders | None = Field(None, description="All of them anew.")
-    auth: Auth | None = Field(None, description="null clears it.")
-    signature: Signature | None = None
-    custom_config: CustomConfig | None = None
-    status: SubscriptionStatus | None = None
-
-    def values(self) -> dict[str, Any]:
-        """Return the given fields under their names in the core."""
-        return values_of(self, self.model_fields_set - {"dispatch_pool_id", "event_types"})
+    status: SubscriptionStatus
 
 
-def values_of(model: WireModel, names: frozenset[str] | set[str]) -> dict[str, Any]:
-    """Fields by their names, secrets and pairs as they are kept."""
-    values = {name: getattr(model, name) for name in names}
+def values_of(model: SubscriptionFields, names: Set[str]) -> dict[str, Any]:
+    """Return fields under their names in the core, without pool and bindings."""
+    values = {name: getattr(model, name) for name in names - {"dispatch_pool_id", "event_types"}}
     if values.get("auth") is not None:
         values["auth"] = values["auth"].model_dump()
     if "custom_config" in values:
-        values["custom_config"] = config_of(values["custom_config"])
+        pairs = values["custom_config"]
+        values["custom_config"] = tuple(ConfigEntry(pair.key, pair.value) for pair in pairs)
     return values
-
-
-def config_of(pairs: Sequence[Pair]) -> tuple[ConfigEntry, ...]:
-    """Pairs as they are kept."""
-    return tuple(ConfigEntry(pair.key, pair.value) for pair in pairs)
 
 
 class SubscriptionQuery(WireModel):
@@ -218,18 +185,19 @@ class SubscriptionQuery(WireModel):
         None, description="The id or the code of their pool."
     )
     pool: Annotated[str, Field(pattern=POOL_NAME)] | None = Field(
-        None, description="The same, in short."
+        None, description="The same as dispatchPoolId."
     )
     anchor_level: bool | None = Field(
-        None, description="Those that take every tenant's events: the anchor's own."
+        None, description="true: the anchor's own, which take every tenant's events."
     )
     event_type: Annotated[str, Field(min_length=1, max_length=CODE_LENGTH)] | None = Field(
-        None, description="Those that take events of this type, in whatever version."
+        None, description="Those that take events of this type, in any version."
     )
     limit: Limit = 100
-    cursor: Annotated[str, Field(pattern=CODE, max_length=MAX_CODE_LENGTH)] | None = Field(
-        None, description="nextCursor of the page before."
-    )
+    cursor: (
+        Annotated[str, Field(pattern=subscription.CODE, max_length=subscription.MAX_CODE_LENGTH)]
+        | None
+    ) = Field(None, description="nextCursor of the page before.")
 
 
 class BindingView(View):
@@ -272,6 +240,6 @@ class SubscriptionView(View):
     status: SubscriptionStatus
     status_reason: str | None
     failing_since: OptionalIsoTime
-    version: int = Field(description="Raised with each change that deliveries feel.")
+    version: int = Field(description="Raised with each change that affects deliveries.")
     created_at: IsoTime
     updated_at: IsoTime

@@ -1,6 +1,6 @@
-"""Subscriptions on their way in: looked at before they are kept."""
+"""Subscriptions of requests, checked before they are stored."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -10,37 +10,37 @@ from core.shared.call_policy import CallPolicy
 from core.shared.errors import InvalidError
 from handlers.filters.cel import InvalidFilter, compile_filter
 from handlers.http.target_check import check_target, origin_of
-from serve_app.container import Replica
-from serve_app.dispatch.declaration_models import DeclaredSubscription
 from serve_app.dispatch.subscription_models import (
     BindingRequest,
+    DeclaredSubscription,
     SubscriptionFields,
     SubscriptionPatch,
     SubscriptionReplacement,
     SubscriptionRequest,
+    values_of,
 )
 from serve_app.http.field_errors import FieldError
 from serve_app.http.problems import ProblemError, invalid_request
+from serve_app.http.router import Context
 from storage.dispatch import pools, webhook_secrets
 from storage.dispatch.subscriptions import SubscriptionEdit
 from storage.events import event_types
 
 _FIELDS = frozenset(SubscriptionFields.model_fields)
-# Never shown, so they cannot be sent back: they stay unless they are said anew.
+# Never shown, so they cannot be sent back: they stay unless they are given anew.
 _UNSEEN = frozenset({"headers", "auth"})
 
 
 class SubscriptionService:
     """Makes what a tenant asks for ready to be stored.
 
-    Everything here raises InvalidError for what cannot be kept, and names the field.
+    Everything here raises InvalidError for what cannot be stored, and names the field.
     """
 
-    def __init__(self, replica: Replica, tenant: int) -> None:
-        self._replica = replica
-        self._tenant = tenant
-        config = replica.config
-        self._destinations = CallPolicy(config.call_networks, config.call_ports)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        config = context.replica.config
+        self._policy = CallPolicy(config.call_networks, config.call_ports)
         self._pools: dict[str, dict[str, Any]] = {}
 
     async def new(self, request: SubscriptionRequest) -> Subscription:
@@ -49,7 +49,7 @@ class SubscriptionService:
         return replace(made, source=request.source, status=request.status)
 
     async def declared(self, requests: Sequence[DeclaredSubscription]) -> list[Subscription]:
-        """Subscriptions that an application declares."""
+        """Return the subscriptions that an application declares."""
         return [
             replace(
                 await self._made(request, request.code, f"subscriptions[{place}]."),
@@ -61,61 +61,60 @@ class SubscriptionService:
     async def replacement(self, request: SubscriptionReplacement) -> SubscriptionEdit:
         """Return a function that replaces a subscription."""
         names = _FIELDS - (_UNSEEN - request.model_fields_set)
-        values = await self._values(request, request.values(names))
-
-        def edit(current: Subscription) -> Subscription:
-            if request.code not in (None, current.code):
-                raise InvalidError("code", f"{current.code}: a code stays")
-            changed = replace(current, **values)
-            check_credentials(current, changed, values)
-            return _moved(changed, request.status)
-
-        return edit
+        return await self._edit(request, names, request.status, request.code)
 
     async def change(self, request: SubscriptionPatch) -> SubscriptionEdit:
         """Return a function that changes some fields of a subscription."""
-        values = await self._values(request, request.values())
-        values.pop("status", None)
+        return await self._edit(request, request.model_fields_set - {"status"}, request.status)
+
+    async def _edit(
+        self,
+        request: SubscriptionFields,
+        names: Set[str],
+        status: SubscriptionStatus | None,
+        code: str | None = None,
+    ) -> SubscriptionEdit:
+        values = await self._values(request, names)
 
         def edit(current: Subscription) -> Subscription:
+            if code not in (None, current.code):
+                raise InvalidError("code", f"{current.code}: the code cannot change")
             changed = replace(current, **values)
             check_credentials(current, changed, values)
-            return _moved(changed, request.status)
+            if status is None or status is changed.status:
+                return changed
+            return replace(changed, status=status, status_reason=None, failing_since=None)
 
         return edit
 
     async def _made(self, request: SubscriptionFields, code: str, within: str = "") -> Subscription:
-        values = await self._values(request, request.values(_FIELDS), within)
         return Subscription(
-            tenant=self._tenant,
-            subscription_id=f"sub_{self._replica.new_id()}",
+            tenant=self._context.tenant,
+            subscription_id=self._context.new_id("sub"),
             code=code,
-            **values,
+            **await self._values(request, _FIELDS, within),
         )
 
     async def _values(
-        self,
-        request: SubscriptionFields | SubscriptionPatch,
-        values: Mapping[str, Any],
-        within: str = "",
+        self, request: SubscriptionFields, names: Set[str], within: str = ""
     ) -> dict[str, Any]:
-        """With what has to be looked up, after a look at what can be wrong."""
-        found = dict(values)
-        if request.target is not None:
-            check_target(request.target, self._destinations, f"{within}target")
-        if request.filter is not None:
-            checked = compile_filter(request.filter)
+        """Check the given fields, and return them by their names in the core."""
+        found = values_of(request, names)
+        if found.get("target") is not None:
+            check_target(request.target, self._policy, f"{within}target")
+        if found.get("filter") is not None:
+            checked = compile_filter(found["filter"])
             if isinstance(checked, InvalidFilter):
                 raise InvalidError(f"{within}filter", checked.reason)
-        if request.event_types is not None:
+        if "event_types" in names:
             found["bindings"] = await self._bindings(request.event_types, within)
-        if request.dispatch_pool_id is not None:
+        if "dispatch_pool_id" in names:
             found |= await self._pool(request.dispatch_pool_id, within)
         return found
 
     async def _pool(self, name: str, within: str) -> dict[str, Any]:
         if name not in self._pools:
-            row = await self._replica.database.query(pools.find, self._tenant, name)
+            row = await self._context.read(pools.find, name)
             if row is None:
                 raise InvalidError(f"{within}dispatchPoolId", "the id or the code of a pool in use")
             self._pools[name] = {
@@ -140,36 +139,29 @@ class SubscriptionService:
         return tuple(bindings[pattern] for pattern in sorted(bindings))
 
     async def _code_of(self, event_type_id: str, where: str) -> str:
-        found = await self._replica.database.query(event_types.read, self._tenant, event_type_id)
+        found = await self._context.read(event_types.read, event_type_id)
         if found is None:
             raise InvalidError(where, "an event type that exists")
         return found.code
 
 
 def check_credentials(current: Subscription, changed: Subscription, given: Container[str]) -> None:
-    """See that credentials do not go to another origin than the one they were given for.
+    """Check that credentials do not go to another origin than the one they were given for.
 
     Whoever may change a subscription cannot read them, and must not have them sent to itself.
 
     Raises:
-        ProblemError: Some are kept, and the origin is another; it names them all.
+        ProblemError: Some are stored, and the origin is another; it names them all.
     """
     was, is_ = origin_of(current.target), origin_of(changed.target)
     if was == is_:
         return
     kept = [name for name in sorted(_UNSEEN) if getattr(current, name) and name not in given]
     if kept:
-        expected = f"said again, or taken away: what is kept is for {was}, and target is {is_}"
+        expected = f"given again, or cleared: the stored ones are for {was}, and target is {is_}"
         raise ProblemError(invalid_request(FieldError(name, expected) for name in kept))
 
 
 def secret_or_new(text: str | None) -> bytes:
     """Return the given secret, or a new one."""
     return webhook_secrets.new_secret() if text is None else parse_secret(text)
-
-
-def _moved(changed: Subscription, status: SubscriptionStatus | None) -> Subscription:
-    """Paused or active as was asked for, with what was said of it before forgotten."""
-    if status is None or status is changed.status:
-        return changed
-    return replace(changed, status=status, status_reason=None, failing_since=None)

@@ -1,11 +1,9 @@
 """Subscriptions over HTTP."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Concatenate, ParamSpec
+from typing import Annotated
 
-from fastapi import Path, Query
+from fastapi import Query
 
-from core.access.permissions import Permission
 from core.dispatch.job import ANCHOR
 from core.dispatch.subscription import Subscription, SubscriptionRefusal, candidate_patterns
 from core.shared.quotas import Quota
@@ -20,29 +18,16 @@ from serve_app.dispatch.subscription_models import (
 )
 from serve_app.dispatch.subscription_service import SubscriptionService, secret_or_new
 from serve_app.http.page import CountedPage
+from serve_app.http.path_types import id_or_code
 from serve_app.http.router import Context, HttpRouter, refuse, unless_refused
 from storage.dispatch import subscriptions
 from storage.dispatch.subscriptions import SubscriptionFilter
-from storage.postgres.pool import Pool
 
-P = ParamSpec("P")
 PREFIX = "/api/subscriptions"
-NamedSubscription = Annotated[
-    str,
-    Path(
-        alias="id",
-        pattern=SUBSCRIPTION_NAME,
-        description="The id or the code.",
-        examples=["order-processor"],
-    ),
-]
+NamedSubscription = Annotated[str, id_or_code(SUBSCRIPTION_NAME, "order-processor")]
 
 router = HttpRouter(
-    PREFIX,
-    tag="subscriptions",
-    reads=Permission.SUBSCRIPTIONS_READ,
-    writes=Permission.SUBSCRIPTIONS_WRITE,
-    refuses=SubscriptionRefusal,
+    PREFIX, tag="subscriptions", access="subscriptions", refuses=SubscriptionRefusal
 )
 
 
@@ -50,7 +35,7 @@ router = HttpRouter(
 async def create_subscription(body: SubscriptionRequest, context: Context) -> SubscriptionView:
     """Create a subscription: from now on, events of these types are delivered to its target."""
     await context.replica.count_quotas.check(context.tenant, Quota.SUBSCRIPTIONS)
-    new = await SubscriptionService(context.replica, context.tenant).new(body)
+    new = await SubscriptionService(context).new(body)
     secret = secret_or_new(body.secret)
     made = await context.replica.database.query_once(subscriptions.create, new, secret)
     return _view(context, unless_refused(made))
@@ -75,7 +60,7 @@ async def _filter_of(query: SubscriptionQuery, context: Context) -> Subscription
     return SubscriptionFilter(
         status=query.status,
         source=query.source,
-        pool_nos=await job_service.find_pool_numbers(context.replica, context.tenant, named),
+        pool_nos=await job_service.find_pool_numbers(context, named),
         patterns=None if query.event_type is None else candidate_patterns(query.event_type),
     )
 
@@ -92,8 +77,8 @@ async def replace_subscription(
     name: NamedSubscription, body: SubscriptionReplacement, context: Context
 ) -> SubscriptionView:
     """Replace all of a subscription; headers and auth that are left out stay."""
-    edit = await SubscriptionService(context.replica, context.tenant).replacement(body)
-    return await _change(context, subscriptions.change, name, edit)
+    edit = await SubscriptionService(context).replacement(body)
+    return _view(context, await context.write(subscriptions.change, name, edit))
 
 
 @router.patch("/{id}")
@@ -101,8 +86,8 @@ async def change_subscription(
     name: NamedSubscription, body: SubscriptionPatch, context: Context
 ) -> SubscriptionView:
     """Change some fields of a subscription; the others stay as they are."""
-    edit = await SubscriptionService(context.replica, context.tenant).change(body)
-    return await _change(context, subscriptions.change, name, edit)
+    edit = await SubscriptionService(context).change(body)
+    return _view(context, await context.write(subscriptions.change, name, edit))
 
 
 @router.delete("/{id}", refuses=(404,))
@@ -117,22 +102,13 @@ async def drop_subscription(name: NamedSubscription, context: Context) -> None:
 @router.post("/{id}/pause", refuses=(404,))
 async def pause_subscription(name: NamedSubscription, context: Context) -> SubscriptionView:
     """Take no more events; deliveries under way go on."""
-    return await _change(context, subscriptions.pause, name)
+    return _view(context, await context.write(subscriptions.pause, name))
 
 
 @router.post("/{id}/resume")
 async def resume_subscription(name: NamedSubscription, context: Context) -> SubscriptionView:
     """Take events again, from now on; earlier failures are forgotten."""
-    return await _change(context, subscriptions.resume, name)
-
-
-async def _change(
-    context: Context,
-    query: Callable[Concatenate[Pool, int, P], Awaitable[SubscriptionRefusal | Subscription]],
-    *args: P.args,
-    **kw: P.kwargs,
-) -> SubscriptionView:
-    return _view(context, await context.write(query, *args, **kw))
+    return _view(context, await context.write(subscriptions.resume, name))
 
 
 def _view(context: Context, row: Subscription) -> SubscriptionView:

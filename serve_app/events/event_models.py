@@ -1,7 +1,4 @@
-"""Requests and responses of /api/events; core/events/cloud_event.py parses events.
-
-Reading events is the task of core/events/cloud_event.py.
-"""
+"""Requests and responses of /api/events; core/events/cloud_event.py parses events."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -26,8 +23,7 @@ from core.events.event import (
 from core.events.event_type import VERSION
 from core.shared.tsid import PATTERN
 from core.waits.messages import Reason, Verdict
-from core.waits.strategy import Status
-from serve_app.http.event_replies import ClauseView
+from serve_app.http.event_replies import ReplyDetails
 from serve_app.http.models import QueryTimestamp, WireModel
 from storage.events.events import EventFilter
 
@@ -176,7 +172,7 @@ class SchemaWarning(WireModel):
     expected: str
 
 
-class WaitReply(WireModel):
+class WaitReply(ReplyDetails):
     """The reply of a wait to an event. The event is stored, whatever the verdict.
 
     A verdict of `refused` has `retryable`: whether the wait may accept the event if it is sent
@@ -185,13 +181,6 @@ class WaitReply(WireModel):
 
     verdict: Verdict | Literal["refused"]
     reason: Reason | Literal["overloaded", "unavailable", "log_full", "invalid", "conflict"]
-    detail: str
-    execution_id: str
-    correlation_id: str
-    event_id: str
-    event: str | None = None
-    wait_status: Status | None = None
-    clause: ClauseView | None = None
     retryable: bool | None = None
 
 
@@ -255,14 +244,9 @@ class EventListQuery(WireModel):
     )
 
     def to_filter(self) -> EventFilter:
-        """Return the filter for the database query."""
-        return EventFilter(
-            type=self.type,
-            source=self.source,
-            subject=self.subject,
-            correlation_id=self.correlation_id,
-            message_group=self.message_group,
-            context=tuple(context_pair(pair) for pair in self.context),
-            since=None if self.since is None else self.since.timestamp(),
-            until=None if self.until is None else self.until.timestamp(),
-        )
+        values = self.model_dump(exclude={"limit", "cursor"}) | {
+            "context": tuple(context_pair(pair) for pair in self.context),
+            "since": None if self.since is None else self.since.timestamp(),
+            "until": None if self.until is None else self.until.timestamp(),
+        }
+        return EventFilter(**values)

@@ -13,7 +13,7 @@ from handlers.schemas.interface import Mismatch, within
 from serve_app.http.event_replies import stored_event_reply_document
 from serve_app.http.field_errors import FieldError
 from serve_app.http.models import Document, drop_none
-from serve_app.http.problems import Problem, ProblemError
+from serve_app.http.problems import ProblemError, problem_error
 from services.events.intake import IngestedEvent, RejectedEvent
 from services.events.validator import ValidationStatus
 from storage.events.events import ListedEvent
@@ -96,8 +96,7 @@ def rejection_error(rejected: RejectedEvent, *, is_batch: bool) -> ProblemError:
 
 
 def _unprocessable(code: str, *errors: FieldError, detail: str | None = None) -> ProblemError:
-    detail = detail or str(errors[0])
-    return ProblemError(Problem(status=422, code=code, detail=detail, field_errors=errors))
+    return problem_error(422, code, detail or str(errors[0]), field_errors=errors)
 
 
 def _attributes(event: Event) -> Document:

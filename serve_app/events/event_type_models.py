@@ -25,20 +25,13 @@ from core.events.event_type import (
     VersionStatus,
 )
 from core.shared.media_types import JSON
-from serve_app.http.fields import (
-    SCHEMA_ID,
-    TSID,
-    TYPE_ID,
-    Description,
-    DisplayName,
-    IsoTime,
-    Limit,
-)
+from serve_app.http import fields
+from serve_app.http.fields import Description, DisplayName, IsoTime, Limit
 from serve_app.http.models import View, WireModel
 from storage.events.event_types import NewEventType, TypeChange, TypeFilter
 from storage.events.schemas import SchemaFilter
 
-TYPE_NAME = rf"^(?:evt_{TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
+TYPE_NAME = rf"^(?:evt_{fields.TSID}|{SEGMENT}:{SEGMENT}:{SEGMENT}:{SEGMENT})$"
 _MIME = r"^[A-Za-z0-9!#$&^_.+-]{1,63}/[A-Za-z0-9!#$&^_.+-]{1,63}$"
 
 MIME_TYPES = {
@@ -70,12 +63,15 @@ SchemaText = Annotated[
 ]
 
 
+EventTypeCodeText = Annotated[
+    str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
+]
+
+
 class EventTypeRequest(WireModel):
     """An event type to register."""
 
-    code: Annotated[
-        str, Field(pattern=CODE, max_length=CODE_LENGTH, examples=["shop:orders:order:created"])
-    ]
+    code: EventTypeCodeText
     name: DisplayName
     description: Description | None = None
     source: TypeSource = TypeSource.API
@@ -139,7 +135,7 @@ class SchemaSource(WireModel):
     definition: SchemaText = Field(
         None, alias="schema", description="The text; a JSON Schema may stand here as it is."
     )
-    schema_id: Annotated[str, Field(pattern=SCHEMA_ID)] | None = None
+    schema_id: Annotated[str, Field(pattern=fields.SCHEMA_ID)] | None = None
     schema_type: SchemaType = SchemaType.JSON_SCHEMA
     mime_type: MimeType | None = None
 
@@ -185,9 +181,9 @@ class SchemaQuery(WireModel):
     """Which schemas a listing shows."""
 
     schema_type: SchemaType | None = None
-    event_type_id: Annotated[str, Field(pattern=TYPE_ID)] | None = None
+    event_type_id: Annotated[str, Field(pattern=fields.TYPE_ID)] | None = None
     limit: Limit = 100
-    cursor: Annotated[str, Field(pattern=rf"{SCHEMA_ID}|^$")] = Field(
+    cursor: Annotated[str, Field(pattern=rf"{fields.SCHEMA_ID}|^$")] = Field(
         "", description="nextCursor of the page before."
     )
 

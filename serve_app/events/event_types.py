@@ -32,14 +32,16 @@ from serve_app.events.event_type_models import (
     VersionView,
     VersionWithSchema,
 )
-from serve_app.events.schema_service import draft_of, version_of
+from serve_app.events.event_type_sync_models import EventTypeSyncRequest, EventTypeSyncView
+from serve_app.events.schema_service import declared_types_of, draft_of, version_of
+from serve_app.http.declarations import Application
 from serve_app.http.openapi import describe_responses
 from serve_app.http.page import Page
 from serve_app.http.router import Context, HttpRouter, refuse, unless_refused
-from storage.events import event_types
+from storage.events import event_type_sync, event_types
 from storage.events.event_types import EventType
+from storage.postgres.reconciler import Synced
 
-READ, WRITE = Permission.EVENT_TYPES_READ, Permission.EVENT_TYPES_WRITE
 MAX_SEGMENTS = 1_000
 # The media types of schemas themselves.
 SCHEMA_MEDIA_TYPES = {
@@ -61,10 +63,11 @@ TypeName = Annotated[
 VersionName = Annotated[str, Path(alias="version", pattern=VERSION, examples=["1.0"])]
 SegmentFilter = Annotated[str | None, Query(pattern=rf"^{SEGMENT}$", max_length=CODE_LENGTH)]
 
-router = HttpRouter("/api/event-types", tag="event types")
+router = HttpRouter("/api/event-types", tag="event types", access="event_types")
+sync_router = HttpRouter("/api/applications", tag="event types")
 
 
-@router.post(needs=WRITE, refuses=EventTypeRefusal, status=201)
+@router.post(refuses=EventTypeRefusal, status=201)
 async def create_event_type(body: EventTypeRequest, context: Context) -> EventTypeView:
     """Register an event type."""
     await context.replica.count_quotas.check(context.tenant, Quota.EVENT_TYPES)
@@ -73,7 +76,7 @@ async def create_event_type(body: EventTypeRequest, context: Context) -> EventTy
     return _changed(context, await _read(context, body.code))
 
 
-@router.get(needs=READ)
+@router.get()
 async def list_event_types(
     query: Annotated[EventTypeQuery, Query()], context: Context
 ) -> Page[EventTypeView]:
@@ -82,19 +85,19 @@ async def list_event_types(
     return Page[EventTypeView].of_rows(rows, query.limit, lambda row: row.code)
 
 
-@router.get("/filters/applications", needs=READ)
+@router.get("/filters/applications")
 async def list_applications(context: Context) -> SegmentList:
     """List the applications that have event types."""
     return SegmentList(items=await context.read(event_types.applications, MAX_SEGMENTS))
 
 
-@router.get("/filters/subdomains", needs=READ)
+@router.get("/filters/subdomains")
 async def list_subdomains(context: Context, application: SegmentFilter = None) -> SegmentList:
     """List the subdomains of an application, or of all."""
     return SegmentList(items=await context.read(event_types.subdomains, application, MAX_SEGMENTS))
 
 
-@router.get("/filters/aggregates", needs=READ)
+@router.get("/filters/aggregates")
 async def list_aggregates(
     context: Context, application: SegmentFilter = None, subdomain: SegmentFilter = None
 ) -> SegmentList:
@@ -103,13 +106,13 @@ async def list_aggregates(
     return SegmentList(items=found)
 
 
-@router.get("/{code}", needs=READ, refuses=EventTypeRefusal)
+@router.get("/{code}", refuses=EventTypeRefusal)
 async def show_event_type(code: TypeName, context: Context) -> EventTypeView:
     """Show one event type with its versions."""
     return EventTypeView.of(await _read(context, code))
 
 
-@router.patch("/{code}", needs=WRITE, refuses=(404,))
+@router.patch("/{code}", refuses=(404,))
 async def change_event_type(
     code: TypeName, body: EventTypePatch, context: Context
 ) -> EventTypeView:
@@ -119,20 +122,20 @@ async def change_event_type(
     return _changed(context, await _read(context, code))
 
 
-@router.delete("/{code}", needs=WRITE, refuses=EventTypeRefusal)
+@router.delete("/{code}", refuses=EventTypeRefusal)
 async def drop_event_type(code: TypeName, context: Context) -> None:
     """Remove an event type that is archived, or that never had a version in force."""
     dropped = await context.write(event_types.drop, code, refuse_delete)
-    context.replica.event_validator.forget(context.tenant, dropped)
+    context.replica.event_validator.forget(context.tenant, dropped.code)
 
 
-@router.post("/{code}/archive", needs=WRITE, refuses=EventTypeRefusal)
+@router.post("/{code}/archive", refuses=EventTypeRefusal)
 async def archive_event_type(code: TypeName, context: Context) -> EventTypeView:
     """Put an event type out of use: all of its versions are deprecated."""
     return _changed(context, await context.write(event_types.archive, code, refuse_archive))
 
 
-@router.post("/{code}/schemas", needs=WRITE, refuses=EventTypeRefusal, status=201)
+@router.post("/{code}/schemas", refuses=EventTypeRefusal, status=201)
 async def add_version(code: TypeName, body: VersionRequest, context: Context) -> EventTypeView:
     """Add a version with its schema; it is FINALISING."""
     await context.replica.count_quotas.check(context.tenant, Quota.SCHEMAS)
@@ -141,7 +144,7 @@ async def add_version(code: TypeName, body: VersionRequest, context: Context) ->
     return _changed(context, done)
 
 
-@router.put("/{code}/schemas/{version}", needs=WRITE, refuses=EventTypeRefusal)
+@router.put("/{code}/schemas/{version}", refuses=EventTypeRefusal)
 async def rewrite_version(
     code: TypeName, version: VersionName, body: SchemaSource, context: Context
 ) -> EventTypeView:
@@ -151,14 +154,14 @@ async def rewrite_version(
     return _changed(context, unless_refused(done))
 
 
-@router.post("/{code}/schemas/{version}/finalise", needs=WRITE, refuses=EventTypeRefusal)
+@router.post("/{code}/schemas/{version}/finalise", refuses=EventTypeRefusal)
 async def finalise_version(code: TypeName, version: VersionName, context: Context) -> EventTypeView:
     """Put a version in force; the one of the same major that was CURRENT becomes DEPRECATED."""
     done = await context.write(event_types.move_version, code, version_of(version), finalise)
     return _changed(context, done)
 
 
-@router.post("/{code}/schemas/{version}/deprecate", needs=WRITE, refuses=EventTypeRefusal)
+@router.post("/{code}/schemas/{version}/deprecate", refuses=EventTypeRefusal)
 async def deprecate_version(
     code: TypeName, version: VersionName, context: Context
 ) -> EventTypeView:
@@ -175,7 +178,6 @@ def _with_raw(responses: dict[int | str, Any]) -> dict[int | str, Any]:
 
 @router.get(
     "/{code}/schemas/{version}",
-    needs=READ,
     refuses=EventTypeRefusal,
     responses=_with_raw(describe_responses({200: VersionWithSchema})),
 )
@@ -206,3 +208,21 @@ def _changed(context: Context, row: EventType) -> EventTypeView:
     """Render a type after a change, and drop its cached schemas."""
     context.replica.event_validator.forget(context.tenant, row.code)
     return EventTypeView.of(row)
+
+
+@sync_router.post(
+    "/{application}/event-types/sync", needs=Permission.EVENT_TYPES_WRITE, refuses=(409,)
+)
+async def sync_event_types(
+    application: Application, body: EventTypeSyncRequest, context: Context
+) -> EventTypeSyncView:
+    """Make an application's event types what it declares: all of it, or nothing changes."""
+    declared = await declared_types_of(context, application, body.event_types)
+    codes = [one.code for one in declared]
+    quotas = context.replica.count_quotas
+    added = await quotas.check_declared(context.tenant, Quota.EVENT_TYPES, codes)
+    await quotas.check(context.tenant, Quota.SCHEMAS, added)
+    options = body.to_options(application)
+    done: Synced = await context.write(event_type_sync.sync, options, declared)
+    context.replica.event_validator.clear()
+    return EventTypeSyncView.of_result(options, done)

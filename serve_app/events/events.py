@@ -5,18 +5,12 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from starlette.responses import Response
 
-from core.access.permissions import Permission
-from core.events.cloud_event import (
-    EventStamp,
-    read_batch,
-    read_binary,
-    read_event,
-)
+from core.events.cloud_event import EventStamp, read_batch, read_binary, read_event
 from core.events.event import Event
-from core.shared.errors import InvalidError, NotFoundError
+from core.shared.errors import InvalidError
 from core.shared.media_types import CLOUD_EVENT, CLOUD_EVENT_BATCH, JSON, media_type
 from core.shared.tsid import PATTERN
 from serve_app.events.event_models import (
@@ -42,10 +36,10 @@ from serve_app.http.json_io import (
     parse,
     read_any_body,
 )
-from serve_app.http.openapi import describe_responses, ref
-from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.http.problems import Problem, ProblemError
-from serve_app.http.raw_route import RawRoute
+from serve_app.http.openapi import ref
+from serve_app.http.permissions import caller_of, replica_of
+from serve_app.http.problems import ProblemError, problem_error
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from services.events.intake import IngestedEvent, RejectedEvent
 from storage.events import events as table
 
@@ -58,8 +52,7 @@ _CLOUD_EVENTS = "application/cloudevents"
 # One of these headers means binary mode, even if the others are missing.
 _BINARY_HEADERS = ("ce-specversion", "ce-id", "ce-type", "ce-source")
 
-raw_router = APIRouter(prefix="/api/events", route_class=RawRoute, tags=["events"])
-router = APIRouter(prefix="/api/events", tags=["events"])
+router = HttpRouter("/api/events", tag="events", access="events")
 
 
 class EventFormat(Enum):
@@ -81,13 +74,10 @@ def _many(item: dict[str, Any]) -> dict[str, Any]:
 _PLAIN, _CLOUD = {"$ref": ref(NewEvent)}, {"$ref": ref(NewCloudEvent)}
 
 
-@raw_router.post(
-    "",
-    dependencies=[requires(Permission.EVENTS_WRITE)],
-    operation_id="createEvent",
-    status_code=201,
-    responses=describe_responses({200: EventCreated, 201: EventCreated}),
-    openapi_extra=_body({JSON: _PLAIN, CLOUD_EVENT: _CLOUD}),
+@router.post(
+    status=201,
+    answers={200: EventCreated, 201: EventCreated},
+    raw=_body({JSON: _PLAIN, CLOUD_EVENT: _CLOUD}),
 )
 async def create_event(request: Request) -> Response:
     """Store an event and deliver it to every subscription that matches.
@@ -112,15 +102,11 @@ async def create_event(request: Request) -> Response:
     return json_response(created_document(ingested, brief=_is_brief(request)), status, location)
 
 
-@raw_router.post(
+@router.post(
     "/batch",
-    dependencies=[requires(Permission.EVENTS_WRITE)],
-    operation_id="createEvents",
-    status_code=201,
-    responses=describe_responses({201: EventsCreated}),
-    openapi_extra=_body(
-        {JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), CLOUD_EVENT_BATCH: _many(_CLOUD)}
-    ),
+    status=201,
+    answers={201: EventsCreated},
+    raw=_body({JSON: _many({"anyOf": [_PLAIN, _CLOUD]}), CLOUD_EVENT_BATCH: _many(_CLOUD)}),
 )
 async def create_events(request: Request) -> Response:
     """Store up to 1000 events in one transaction: all of them, or none if one is not valid."""
@@ -151,38 +137,21 @@ async def _ingest(request: Request, events: list[Event], *, is_batch: bool) -> l
     return ingested
 
 
-@router.get(
-    "",
-    dependencies=[requires(Permission.EVENTS_READ)],
-    operation_id="listEvents",
-    responses=describe_responses({200: EventPage}),
-)
-async def list_events(request: Request, query: Annotated[EventListQuery, Query()]) -> Response:
+@router.get(answers={200: EventPage})
+async def list_events(query: Annotated[EventListQuery, Query()], context: Context) -> Response:
     """List the tenant's events, newest first, without their data."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found = await replica.listings.query(
-        table.page, tenant, query.to_filter(), query.cursor, query.limit
-    )
+    found = await context.list(table.page, query.to_filter(), query.cursor, query.limit)
     items = found.items
     more = items[-1].event.event_id if len(items) == query.limit else found.scanned_to
     return json_response({"items": [event_item(one) for one in items], "nextCursor": more})
 
 
-@router.get(
-    "/{id}",
-    dependencies=[requires(Permission.EVENTS_READ)],
-    operation_id="showEvent",
-    responses=describe_responses({200: EventDocument}, 404),
-)
-async def show_event(request: Request, event_id: Annotated[str, Path(alias="id")]) -> Response:
+@router.get("/{id}", answers={200: EventDocument}, refuses=(404,))
+async def show_event(event_id: Annotated[str, Path(alias="id")], context: Context) -> Response:
     """Show one event with its data."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    found: Event | None = None
-    if _ID.fullmatch(event_id):
-        found = await replica.database.query(table.read, tenant, event_id)
-    if found is None:
-        raise NotFoundError("an event with this id")
-    return json_response(event_document(found))
+    is_id = _ID.fullmatch(event_id) is not None
+    found = await context.read(table.read, event_id) if is_id else None
+    return json_response(event_document(unless_missing(found, "an event with this id")))
 
 
 def event_format_of(headers: dict[str, str]) -> EventFormat:
@@ -217,4 +186,4 @@ def _read(request: Request, read: Callable[[], T], raw: bytes | None = None) -> 
 
 
 def _unsupported(detail: str) -> ProblemError:
-    return ProblemError(Problem(status=415, code="unsupported_media_type", detail=detail))
+    return problem_error(415, "unsupported_media_type", detail)

@@ -1,21 +1,17 @@
 """Schemas of requests: found or read, compiled, and made ready to be stored."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from core.events.event_type import EventTypeRefusal, SchemaType, Version, parse_version
 from core.shared.errors import InvalidError
 from handlers.schemas.interface import CompiledSchema, InvalidSchema
 from serve_app.events.event_type_models import MIME_TYPES, SchemaRequest, SchemaSource
-from serve_app.events.event_type_sync_models import DeclaredTypeRequest, EventTypeSyncRequest
+from serve_app.events.event_type_sync_models import DeclaredTypeRequest
 from serve_app.http.router import Context, refuse
 from storage.events import event_type_sync, event_types, schemas
-from storage.events.event_type_sync import (
-    DeclaredType,
-    DeclaredVersion,
-    EventTypeDeclaration,
-    Fingerprints,
-)
+from storage.events.event_type_sync import DeclaredType, DeclaredVersion, Fingerprints
 from storage.events.event_types import VersionDraft
 from storage.events.schemas import SchemaDraft
 
@@ -27,64 +23,44 @@ def version_of(text: str) -> Version:
 
 
 async def draft_of(context: Context, version: Version, source: SchemaSource) -> VersionDraft:
-    """Make a version ready to be stored.
-
-    Raises:
-        InvalidError: Its schema cannot be compiled, or does not exist.
-    """
+    """Make a version ready to be stored; raise InvalidError if its schema cannot be compiled."""
     return await _draft(context, version, await _found(context, source))
 
 
-async def declaration_of(
-    context: Context, application: str, body: EventTypeSyncRequest
-) -> EventTypeDeclaration:
+async def declared_types_of(
+    context: Context, application: str, requests: Sequence[DeclaredTypeRequest]
+) -> list[DeclaredType]:
     """Make an application's declaration ready; schemas that did not change are not compiled.
 
     Raises:
         InvalidError: A type is another application's, or a schema cannot be compiled.
     """
-    for index, one in enumerate(body.event_types):
+    for index, one in enumerate(requests):
         if not one.code.startswith(f"{application}:"):
             raise InvalidError(f"eventTypes[{index}].code", f"a code that begins {application}:")
-    codes = [one.code for one in body.event_types]
+    codes = [one.code for one in requests]
     kept = await context.read(event_type_sync.read_fingerprints, codes)
     limit = asyncio.timeout(COMPILE_ALL_SECONDS)
     try:
         async with limit:
-            types = [
+            return [
                 await _declared(context, one, kept, f"eventTypes[{index}]")
-                for index, one in enumerate(body.event_types)
+                for index, one in enumerate(requests)
             ]
     except TimeoutError:
         if not limit.expired():
             raise
         expected = f"schemas that are compiled within {COMPILE_ALL_SECONDS:g} s together"
         raise InvalidError("eventTypes", expected) from None
-    return EventTypeDeclaration(
-        application=application,
-        types=types,
-        removes=body.remove_unlisted,
-        is_dry_run=body.dry_run,
-    )
 
 
 async def schema_draft_of(context: Context, body: SchemaRequest) -> SchemaDraft:
-    """Make a schema ready to be stored.
-
-    Raises:
-        InvalidError: It cannot be compiled, or its event type or version does not exist.
-    """
+    """Make a schema ready to be stored; raise InvalidError if it cannot be compiled."""
     event_type_id, version = await _linked(context, body)
     await _usable(context, body.schema_type, body.content, "content")
-    return SchemaDraft(
-        name=body.name,
-        description=body.description,
-        mime_type=body.mime_type or MIME_TYPES[body.schema_type],
-        schema_type=body.schema_type,
-        content=body.content,
-        event_type_id=event_type_id,
-        version=version,
-    )
+    mime_type = body.mime_type or MIME_TYPES[body.schema_type]
+    found = {"mime_type": mime_type, "event_type_id": event_type_id, "version": version}
+    return SchemaDraft(**body.model_dump() | found)
 
 
 class _Found(NamedTuple):

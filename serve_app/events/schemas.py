@@ -4,8 +4,6 @@ from typing import Annotated
 
 from fastapi import Path, Query
 
-from core.access.permissions import Permission
-from core.shared.errors import NotFoundError
 from core.shared.quotas import Quota
 from serve_app.events.event_type_models import (
     SchemaQuery,
@@ -16,16 +14,15 @@ from serve_app.events.event_type_models import (
 from serve_app.events.schema_service import schema_draft_of
 from serve_app.http.fields import SCHEMA_ID
 from serve_app.http.page import Page
-from serve_app.http.router import Context, HttpRouter
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from storage.events import schemas
 
-READ, WRITE = Permission.EVENT_TYPES_READ, Permission.EVENT_TYPES_WRITE
 SchemaId = Annotated[str, Path(alias="schemaId", pattern=SCHEMA_ID)]
 
-router = HttpRouter("/api/schemas", tag="schemas")
+router = HttpRouter("/api/schemas", tag="schemas", access="event_types")
 
 
-@router.post(needs=WRITE, refuses=(409,), status=201)
+@router.post(refuses=(409,), status=201)
 async def create_schema(body: SchemaRequest, context: Context) -> SchemaWithContent:
     """Store a schema; one that cannot be compiled is refused."""
     draft = await schema_draft_of(context, body)
@@ -35,7 +32,7 @@ async def create_schema(body: SchemaRequest, context: Context) -> SchemaWithCont
     return await show_schema(schema_id, context)
 
 
-@router.get(needs=READ)
+@router.get()
 async def list_schemas(
     query: Annotated[SchemaQuery, Query()], context: Context
 ) -> Page[SchemaView]:
@@ -44,28 +41,24 @@ async def list_schemas(
     return Page[SchemaView].of_rows(rows, query.limit, lambda row: row.schema_id)
 
 
-@router.get("/{schemaId}", needs=READ, refuses=(404,))
+@router.get("/{schemaId}", refuses=(404,))
 async def show_schema(schema_id: SchemaId, context: Context) -> SchemaWithContent:
     """Show one schema with its content."""
     row = await context.read(schemas.read, schema_id)
-    if row is None:
-        raise NotFoundError(f"schema {schema_id}")
-    return SchemaWithContent.of(row)
+    return SchemaWithContent.of(unless_missing(row, f"schema {schema_id}"))
 
 
-@router.put("/{schemaId}", needs=WRITE, refuses=(404,))
+@router.put("/{schemaId}", refuses=(404,))
 async def replace_schema(
     schema_id: SchemaId, body: SchemaRequest, context: Context
 ) -> SchemaWithContent:
     """Change a schema. Versions that were made of it stay as they are."""
     draft = await schema_draft_of(context, body)
-    if not await context.read(schemas.replace, schema_id, draft):
-        raise NotFoundError(f"schema {schema_id}")
+    await context.read(schemas.replace, schema_id, draft)
     return await show_schema(schema_id, context)
 
 
-@router.delete("/{schemaId}", needs=WRITE, refuses=(404,))
+@router.delete("/{schemaId}", refuses=(404,))
 async def drop_schema(schema_id: SchemaId, context: Context) -> None:
     """Remove a schema. Versions that were made of it stay."""
-    if not await context.write(schemas.drop, schema_id):
-        raise NotFoundError(f"schema {schema_id}")
+    unless_missing(await context.write(schemas.drop, schema_id), f"schema {schema_id}")

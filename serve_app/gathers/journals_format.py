@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from core.gathers.gather import GatherSpec, state_of, state_of_outcome, summarize
+from core.gathers.gather import GatherSpec, state_of, state_of_outcome
 from core.shared.address import Address
 from core.shared.call_outcome import CallState
 from core.shared.json_path import MISSING, document_of, find
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.strategy import Outcome
-from serve_app.gathers.rendering import decoded, detail_of, ending_status
-from serve_app.gathers.stream_format import make_format, register_format
+from serve_app.gathers import stream_format
 from serve_app.http.models import Document
 from serve_app.streams.hub import StreamFormat
 
@@ -19,14 +18,13 @@ AGGREGATOR = "AGGREGATOR"
 
 
 def patient_of(asked: GatherSpec) -> Any:
-    """Return the patient whose journals were asked for."""
     found = find(document_of(bytes(asked.context)), "patientId")
     return None if found is MISSING else found
 
 
 def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Document:
     """Render the answer of one resource; fields without a value are null."""
-    outcome, said = Outcome(entry.kind), decoded(entry.payload)
+    outcome, said = Outcome(entry.kind), stream_format.decoded(entry.payload)
     given = said if isinstance(said, dict) else {}
     document = _journal_object(address, patient) | {
         "source": entry.event,
@@ -34,19 +32,15 @@ def journal_event(address: Address, patient: Any, entry: WaitLogEntry) -> Docume
         "status": state_of_outcome(outcome, said),
         "notes": given.get("notes"),
     }
-    return document if outcome is Outcome.RECEIVED else document | detail_of(said)
+    return document if outcome is Outcome.RECEIVED else document | stream_format.detail_of(said)
 
 
 def journal_summary(wait: Wait, patient: Any) -> Document:
     """Render the last event of the stream, which sums up the answers."""
-    tally = summarize(wait)
     return _journal_object(wait.address, patient) | {
         "source": AGGREGATOR,
-        "status": ending_status(wait),
-        "respondents": tally.respondents,
-        "errors": tally.errors,
-        "received": tally.received,
-        "completeness": tally.completeness,
+        "status": stream_format.ending_status(wait),
+        **stream_format.tally_document(wait),
     }
 
 
@@ -65,12 +59,11 @@ def _journal_object(address: Address, patient: Any) -> Document:
 
 def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> Document:
     """Render all notes in one document, in the order in which the resources answered."""
-    tally = summarize(wait)
     notes: list[Any] = []
     resources: Document = {}
     marks = sorted(zip(wait.spec.names, wait.marks, strict=True), key=lambda at: at[1].seq)
     for name, mark in marks:
-        said = decoded(payloads.get(name, b""))
+        said = stream_format.decoded(payloads.get(name, b""))
         given = said if isinstance(said, dict) else {}
         own = given.get("notes") if mark.outcome is Outcome.RECEIVED else None
         own = own if isinstance(own, list) else []
@@ -78,15 +71,12 @@ def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> D
         state = state_of(mark, said)
         resources[name] = {"status": state, "delayMs": given.get("delayMs"), "notes": len(own)}
         if state is not CallState.OK:
-            resources[name] |= detail_of(said)
+            resources[name] |= stream_format.detail_of(said)
     return {
         "patientId": patient,
         "correlationId": wait.address.correlation_id,
-        "status": ending_status(wait),
-        "completeness": tally.completeness,
-        "respondents": tally.respondents,
-        "errors": tally.errors,
-        "received": tally.received,
+        "status": stream_format.ending_status(wait),
+        **stream_format.tally_document(wait),
         "notes": notes,
         "resources": {name: resources[name] for name in wait.spec.names},
     }
@@ -94,11 +84,11 @@ def journal_result(wait: Wait, patient: Any, payloads: Mapping[str, bytes]) -> D
 
 def _stream_format(spec: GatherSpec) -> StreamFormat:
     patient = patient_of(spec)
-    return make_format(
+    return stream_format.make_format(
         FORMAT,
         lambda wait, entry: journal_event(wait.address, patient, entry),
         lambda wait: journal_summary(wait, patient),
     )
 
 
-register_format(FORMAT, _stream_format)
+stream_format.register_format(FORMAT, _stream_format)

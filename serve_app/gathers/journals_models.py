@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, field_validator
 from core.gathers.gather import DEFAULT_GRACE_MS, Completeness, GatherMode, OnDisconnect
 from core.shared.call_outcome import CallState
 from serve_app.gathers.models import Grace, ResourceNameText, Timeout
-from serve_app.http.models import WireModel
+from serve_app.http.models import View, WireModel
 
 _DELAY = re.compile(r"-?[0-9]{1,9}")
 
@@ -46,15 +46,13 @@ class JournalsRequest(WireModel):
 
     @property
     def mode(self) -> GatherMode:
-        """Return how the caller gets the answers: as a stream or all at once."""
         return GatherMode.STREAM if self.strategy.upper() == "SSE" else GatherMode.WAIT
 
     def delay(self, index: int) -> int:
-        """Return the delay that the resource at `index` is asked for; 0 if none is given."""
         return int(self.delays[index]) if index < len(self.delays) else 0
 
 
-class JournalsStarted(WireModel):
+class JournalsStarted(View):
     """Where to follow the journals (strategy SSE)."""
 
     respondents: int = Field(description="Resources that had accepted by then.")

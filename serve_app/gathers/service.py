@@ -5,41 +5,19 @@ import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
-
-import msgspec
 
 from actors.client import ActorClient
 from core.access.permissions import Permission
 from core.access.tokens import CALLBACK, STREAM
-from core.gathers.gather import (
-    MAX_TIMEOUT_MS,
-    NODE,
-    GatherMode,
-    GatherSpec,
-    OnDisconnect,
-    Resource,
-    build_call_batch,
-    callback_url,
-    decode_gather_spec,
-    encode_gather_spec,
-    wait_spec_of,
-)
+from core.gathers import gather
+from core.gathers.gather import GatherMode, GatherSpec, OnDisconnect, Resource
 from core.shared.address import Address
-from core.shared.errors import InvalidError, MusterError, NotFoundError, OverloadedError
-from core.waits.messages import (
-    Cancel,
-    OfferReply,
-    RefusedReply,
-    Register,
-    RegisterReply,
-    StatusReply,
-)
+from core.shared.errors import InvalidError, NotFoundError, OverloadedError
+from core.waits.messages import Cancel, Register, RegisterReply
 from core.waits.spec import encode_spec
 from core.waits.state import GATHER_ENTRY
 from serve_app.http.auth import Caller, TokenSigner
-from serve_app.http.problems import refusal_error
-from serve_app.streams.hub import DisconnectPolicy
+from serve_app.http.problems import expect_reply
 from services.shared.database import Database
 from services.shared.process import new_turn_id
 from storage.encryption.secret_values import encrypt_gather_spec
@@ -61,6 +39,7 @@ class StartedGather:
     address: Address
     opened: RegisterReply
     accepted: int
+    timeout_ms: int
     stream_token: str = field(repr=False)
 
 
@@ -72,15 +51,13 @@ class StoredGather:
     asked: GatherSpec
 
 
+@dataclass(eq=False, repr=False)
 class GatherService:
     """Starts gathers and finds them again."""
 
-    def __init__(
-        self, client: ActorClient, database: Database, tokens: Mapping[str, TokenSigner]
-    ) -> None:
-        self._client = client
-        self._database = database
-        self._tokens = tokens
+    _client: ActorClient
+    _database: Database
+    _tokens: Mapping[str, TokenSigner]
 
     async def begin(self, tenant: int, asked: GatherSpec, timeout_ms: int) -> StartedGather:
         """Register the correlation, then have the resources called.
@@ -98,7 +75,7 @@ class GatherService:
         urls = [
             await self._callback_url(address, ask.name, asked, heard_until) for ask in asked.asks
         ]
-        errand = build_call_batch(asked, address, opened.expires_at, known, urls)
+        errand = gather.build_call_batch(asked, address, opened.expires_at, known, urls)
         timeout_seconds = ACCEPTANCE_TIMEOUT if asked.mode is GatherMode.STREAM else 0.0
         agreed = await self._client.begin_calls(errand, timeout_seconds)
         if agreed is None:
@@ -110,27 +87,25 @@ class GatherService:
         # The token is valid for as long as the answers are stored.
         kept_until = opened.expires_at + config.retention
         stream_token = await self._tokens[STREAM].sign(address, kept_until)
-        return StartedGather(address, opened, agreed, stream_token)
+        return StartedGather(address, opened, agreed, timeout_ms, stream_token)
 
     async def _callback_url(
         self, address: Address, name: str, asked: GatherSpec, until: float
     ) -> str:
         """Return the URL at which this resource answers; its token is valid for no other."""
         token = await self._tokens[CALLBACK].sign(address, until, name)
-        return callback_url(self._client.config.public_url, asked, name, token)
+        return gather.callback_url(self._client.config.public_url, asked, name, token)
 
     async def find(self, address: Address) -> StoredGather:
-        """Return a stored gather; raise NotFoundError if there is none."""
         wait_row = await self._database.query(waits.read, address)
         if wait_row is None or not wait_row.wait.spec.gather:
             raise NotFoundError(f"gather {address.correlation_id}")
         page = await self._database.query(waits.read_lines, address.key, [1])
         asked = next(entry.payload for entry in page if entry.kind == GATHER_ENTRY)
         # Secrets stay encrypted, since no view shows them.
-        return StoredGather(wait_row, decode_gather_spec(asked))
+        return StoredGather(wait_row, gather.decode_gather_spec(asked))
 
     async def find_missing(self, tenant: int, names: list[str]) -> list[str]:
-        """Return those of the names that are not registered."""
         known = await self._database.query(resources.find, tenant, names)
         return [name for name in names if name not in known]
 
@@ -139,48 +114,41 @@ class GatherService:
         known = await self._database.query(resources.find, tenant, names) if names else {}
         for index, ask in enumerate(asked.asks):
             if ask.inline is None and ask.name not in known:
-                where = f"PUT /api/resources/{ask.name}"
-                raise InvalidError(f"resources[{index}]", f"{ask.name} is not registered: {where}")
+                remedy = f"{ask.name} is not registered: PUT /api/resources/{ask.name}"
+                raise InvalidError(f"resources[{index}]", f"a registered resource; {remedy}")
         return known
 
     async def _register(self, address: Address, asked: GatherSpec, timeout: float) -> RegisterReply:
         message = Register(
             address=address,
             turn_id=new_turn_id(),
-            node_id=NODE,
-            spec=encode_spec(wait_spec_of(asked.asks, timeout, fixed_names=asked.fixed_names)),
+            node_id=gather.NODE,
+            spec=encode_spec(
+                gather.wait_spec_of(asked.asks, timeout, fixed_names=asked.fixed_names)
+            ),
             fresh=True,
-            asked=encode_gather_spec(encrypt_gather_spec(asked, address)),
+            asked=gather.encode_gather_spec(encrypt_gather_spec(asked, address)),
         )
-        reply = await self._client.send(message)
-        match reply:
-            case RegisterReply():
-                return reply
-            case RefusedReply():
-                raise refusal_error(reply)
-            case OfferReply() | StatusReply():
-                raise MusterError(f"a gather was answered with {type(reply).__name__}")
-            case _:
-                assert_never(reply)
+        return expect_reply(RegisterReply, await self._client.send(message))
 
 
-def disconnect_policy_of(asked: GatherSpec) -> DisconnectPolicy | None:
-    """Return what happens when a gather's last reader disconnects; None if the gather goes on."""
-    return None if asked.on_disconnect is OnDisconnect.DETACH else DisconnectPolicy(asked.grace)
+def grace_of(asked: GatherSpec) -> float | None:
+    """Return for how long a gather goes on without readers; None if it always goes on."""
+    return None if asked.on_disconnect is OnDisconnect.DETACH else asked.grace
 
 
-def disconnect_policy_of_reader(asked: GatherSpec, caller: Caller) -> DisconnectPolicy | None:
-    """Return the policy for one reader: a caller who may only read does not end the gather."""
+def grace_of_reader(asked: GatherSpec, caller: Caller) -> float | None:
+    """Return the same for one reader: a caller who may only read does not end the gather."""
     may_end = caller.address is not None or Permission.GATHERS_WRITE in caller.permissions
-    return disconnect_policy_of(asked) if may_end else None
+    return grace_of(asked) if may_end else None
 
 
 def cap_timeout(timeout_ms: int) -> tuple[int, dict[str, str]]:
     """Limit the timeout, and return a Warning header if it is less than the caller asked for."""
-    if timeout_ms <= MAX_TIMEOUT_MS:
+    if timeout_ms <= gather.MAX_TIMEOUT_MS:
         return timeout_ms, {}
-    warning = f'299 muster "timeoutMs {timeout_ms} was capped at {MAX_TIMEOUT_MS}"'
-    return MAX_TIMEOUT_MS, {"Warning": warning}
+    warning = f'299 muster "timeoutMs {timeout_ms} was capped at {gather.MAX_TIMEOUT_MS}"'
+    return gather.MAX_TIMEOUT_MS, {"Warning": warning}
 
 
 def continue_trace(given: str | None) -> str:
@@ -190,7 +158,3 @@ def continue_trace(given: str | None) -> str:
         return f"00-{secrets.token_hex(16)}-{span}-01"
     version, trace, _, flags = given.split("-")
     return f"{version}-{trace}-{span}-{flags}"
-
-
-def encode_context(document: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(document))

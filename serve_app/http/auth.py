@@ -10,12 +10,18 @@ from dataclasses import dataclass
 from core.access.permissions import Permission, split_key
 from core.access.tokens import CALLBACK, TOKEN_SCOPE, sign, verify
 from core.shared.address import Address
-from core.shared.errors import Denial, ForbiddenError, UnauthenticatedError
-from serve_app.http.key_lookup import UNKNOWN_TTL, FindLive, KeyLookup
+from core.shared.errors import Denial, ForbiddenError, OverloadedError, UnauthenticatedError
 from services.shared.cache import Cache
+from services.shared.group_commit import GroupCommit
 from storage.access.keys import Credential
 
 KEY_TTL = 10.0
+UNKNOWN_TTL = 1.0
+"""Seconds for which an unknown key is not looked up again."""
+MAX_UNKNOWN_KEYS = 10_000
+MAX_WAITING_LOOKUPS = 2_000
+LOOKUP_BATCH_SIZE = 500
+FindLive = Callable[[list[str]], Awaitable[set[str]]]
 _NO_SUCH_KEY = "this API key is unknown, expired or revoked"
 SECRETS_TTL = 10.0
 SECRETS_RETRY = 1.0
@@ -56,6 +62,64 @@ class _Holder:
     lives: float | None
 
 
+class KeyLookup:
+    """Finds out whether a prefix belongs to a live key; many keys share one query.
+
+    A caller can send any number of invalid keys. They are cached apart from valid keys, so that
+    they cannot push valid keys out of the cache.
+    """
+
+    def __init__(
+        self, find_live: FindLive, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._find_live = find_live
+        self._monotonic = monotonic
+        self._unknown: dict[str, float] = {}
+        self._waiting: dict[str, asyncio.Future[bool]] = {}
+        self._lookups = GroupCommit(self._ask, LOOKUP_BATCH_SIZE)
+
+    async def exists(self, prefix: str) -> bool:
+        """Return whether there is a live key with this prefix; refuse if too many are looked up."""
+        if self._unknown.get(prefix, 0.0) > self._monotonic():
+            return False
+        waiting = self._waiting.get(prefix)
+        if waiting is None:
+            if len(self._waiting) >= MAX_WAITING_LOOKUPS:
+                raise OverloadedError("too many unknown API keys are being looked up")
+            waiting = self._waiting[prefix] = asyncio.get_running_loop().create_future()
+            self._lookups.add(prefix)
+        # One caller's cancellation must not cancel the lookup of the others.
+        return await asyncio.shield(waiting)
+
+    def forget(self, prefix: str) -> None:
+        """Drop what is cached about a prefix, because its key may exist now."""
+        self._unknown.pop(prefix, None)
+
+    async def _ask(self, prefixes: list[str]) -> None:
+        try:
+            live = await self._find_live(prefixes)
+        except Exception as error:
+            self._fail(prefixes, error)
+        else:
+            self._answer(prefixes, live)
+
+    def _answer(self, prefixes: list[str], live: set[str]) -> None:
+        until = self._monotonic() + UNKNOWN_TTL
+        for prefix in prefixes:
+            if prefix not in live:
+                self._unknown.pop(prefix, None)
+                self._unknown[prefix] = until
+            self._waiting.pop(prefix).set_result(prefix in live)
+        while len(self._unknown) > MAX_UNKNOWN_KEYS:
+            del self._unknown[next(iter(self._unknown))]
+
+    def _fail(self, prefixes: list[str], error: Exception) -> None:
+        for prefix in prefixes:
+            waiting = self._waiting.pop(prefix)
+            waiting.set_exception(error)
+            waiting.exception()  # marks it as retrieved: all callers may have left
+
+
 class ApiKeyVerifier:
     """Verifies API keys. A key is refused once it expires, and within KEY_TTL of its revocation."""
 
@@ -92,7 +156,7 @@ class ApiKeyVerifier:
         kind, _, key = authorization.partition(" ")
         split = split_key(key.strip()) if kind.lower() == "bearer" else None
         if split is None:
-            detail = "the Authorization header must be: Bearer mk_…"
+            detail = "the API key is malformed; send Authorization: Bearer mk_<prefix>_<secret>"
             raise UnauthenticatedError(detail, Denial("malformed_key"))
         prefix, secret_hash = split
         # Unknown keys must not push existing ones out of the cache.

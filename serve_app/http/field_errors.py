@@ -14,6 +14,8 @@ _PLACES = frozenset({"body", "query", "path", "header"})
 _FORMS = frozenset({"(name)", "(resource)"})
 # pydantic adds the tag of a tagged union to the path, where the caller wrote no field.
 _KINDS = frozenset({("auth", "bearer"), ("auth", "basic")})
+# pydantic adds this to the path of a key that is not valid.
+_KEY = "[key]"
 # Errors never repeat these values, because a response may be logged where a request is not.
 _SECRETS = frozenset({"token", "password", "secret"})
 _SHOWN = 100
@@ -22,7 +24,7 @@ _OPENINGS = ("Value error, ", "Assertion failed, ", "Input should be ", "Input s
 # Plainer sentences than pydantic's.
 _SENTENCES = {
     "missing": "is required",
-    "extra_forbidden": "there is no such field",
+    "extra_forbidden": "a field that exists; this one is unknown",
     "string_too_short": "at least {min_length} characters",
     "string_too_long": "at most {max_length} characters",
     "too_short": "at least {min_length} items",
@@ -107,12 +109,12 @@ def _meaning(pattern: str) -> str:
 def _path(parts: Sequence[str | int], within: str) -> str:
     path = within
     for index, part in enumerate(parts):
-        if (index == 0 and part in _PLACES) or part in _FORMS:
+        if (index == 0 and part in _PLACES) or part in _FORMS or part == _KEY:
             continue
         if index and (parts[index - 1], part) in _KINDS:
             continue
-        if isinstance(part, int):
-            path += f"[{part}]"
+        if isinstance(part, int) or not part:
+            path += f"[{part!r}]"
         else:
             path += f".{part}" if path else part
     return path or "body"

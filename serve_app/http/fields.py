@@ -19,7 +19,6 @@ SCHEMA_ID = rf"^sch_{TSID}$"
 
 
 def is_printable(value: str) -> str:
-    """Return a text of one line; raise ValueError for others."""
     if not value.isprintable():
         raise ValueError("printable characters")
     return value
@@ -39,9 +38,9 @@ IsoTime = Annotated[
 """A view's time: seconds since 1970 in the row, ISO 8601 in the document."""
 
 
-def optional(description: str | None = None) -> Any:
+def optional(description: str | None = None, **more: Any) -> Any:
     """Declare a field of a view that is left out where it is None."""
-    return Field(None, description=description, exclude_if=lambda value: value is None)
+    return Field(None, description=description, exclude_if=lambda value: value is None, **more)
 
 
 OptionalIsoTime = Annotated[
@@ -56,7 +55,6 @@ class BearerAuth(WireModel):
     token: Annotated[str, Field(min_length=1, max_length=8_000, pattern=r"^[\x21-\x7e]+$")]
 
     def header(self) -> str:
-        """Return the value of the Authorization header."""
         return f"Bearer {self.token}"
 
 
@@ -68,16 +66,11 @@ class BasicAuth(WireModel):
     password: Annotated[str, Field(max_length=1_000)]
 
     def header(self) -> str:
-        """Return the value of the Authorization header."""
         raw = base64.b64encode(f"{self.username}:{self.password}".encode())
         return f"Basic {raw.decode()}"
 
 
 Auth = Annotated[BearerAuth | BasicAuth, Field(discriminator="type")]
-
-
-def _mask_values(headers: Mapping[str, str]) -> dict[str, str]:
-    return dict.fromkeys(headers, MASK)
 
 
 def _mask_auth(auth: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -86,7 +79,9 @@ def _mask_auth(auth: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 MaskedAuth = Annotated[dict[str, Any] | None, BeforeValidator(_mask_auth)]
 """Credentials in a view: their type only."""
-MaskedHeaders = Annotated[dict[str, str], BeforeValidator(_mask_values)]
+MaskedHeaders = Annotated[
+    dict[str, str], BeforeValidator(lambda headers: dict.fromkeys(headers, MASK))
+]
 """Headers in a view: their names, and MASK for each value."""
 
 

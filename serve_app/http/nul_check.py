@@ -12,7 +12,7 @@ from pydantic import BaseModel, RootModel
 from starlette.types import Scope
 
 from serve_app.http.field_errors import FieldError
-from serve_app.http.problems import ProblemError, invalid_request
+from serve_app.http.problems import invalid_fields
 
 NUL = "\x00"
 NUL_IN_URL = b"%00"
@@ -21,32 +21,22 @@ _EXPECTED = "a text without NUL characters"
 
 
 def check_url(scope: Scope) -> None:
-    """Refuse a path or a query with a NUL.
-
-    Raises:
-        ProblemError: Names the parameter.
-    """
+    """Raise a ProblemError that names the parameter if a path or a query has a NUL."""
     if NUL in scope["path"]:
-        raise ProblemError(invalid_request([FieldError("path", _EXPECTED)]))
+        raise invalid_fields(FieldError("path", _EXPECTED))
     query = scope.get("query_string", b"")
     if NUL_IN_URL in query:
         pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         names = [name.replace(NUL, "") for name, value in pairs if NUL in name or NUL in value]
-        raise ProblemError(
-            invalid_request([FieldError(name or "query", _EXPECTED) for name in names])
-        )
+        raise invalid_fields(*(FieldError(name or "query", _EXPECTED) for name in names))
 
 
 def check_texts(model: BaseModel, raw: bytes) -> None:
-    """Refuse a body with a NUL in a field that is a text.
-
-    Raises:
-        ProblemError: Names the fields.
-    """
+    """Raise a ProblemError that names the fields if texts of a body have a NUL."""
     if _IN_JSON in raw:
         faults = [FieldError(place, _EXPECTED) for place in _places(model, "")]
         if faults:
-            raise ProblemError(invalid_request(faults))
+            raise invalid_fields(*faults)
 
 
 def _places(value: Any, place: str) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import inspect
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from serve_app.http.permissions import Requires, RequiresOrToken
-from serve_app.http.problem_model import ProblemView
-from serve_app.http.problems import MEDIA_TYPE
+from serve_app.http.problems import MEDIA_TYPE, ProblemView
 from serve_app.http.sse import MEDIA_TYPE as EVENTS
 
 _PAGE = re.compile(r"\b(?:Counted)?Page_(\w+?)(?:View)?_(?=\W)")
@@ -49,10 +48,15 @@ _SCHEMES = {
 }
 
 
-def describe_responses(answers: dict[int, type[BaseModel]], *problems: int) -> dict[int | str, Any]:
-    """Describe a route's responses: models by status, and the problems specific to the route."""
+def describe_responses(
+    answers: Mapping[int, type[BaseModel]], *problems: int
+) -> dict[int | str, Any]:
+    """Describe a route's responses: models by status, and the problems specific to the route.
+
+    Of several models of one status, the first describes it.
+    """
     success: dict[int | str, Any] = {
-        status: {"model": model, "description": inspect.getdoc(model) or ""}
+        status: {"model": model, "description": inspect.getdoc((*get_args(model), model)[0]) or ""}
         for status, model in answers.items()
     }
     return success | {status: _problem(status) for status in problems}
@@ -81,18 +85,15 @@ def describe_stream(description: str, data: dict[str, Any]) -> dict[int | str, A
 
 
 def json_body(model: type[BaseModel]) -> dict[str, Any]:
-    """Describe the request body of a raw route."""
     return {"requestBody": {"required": True, "content": _json({"$ref": ref(model)})}}
 
 
 def any_json_body(description: str) -> dict[str, Any]:
-    """Describe a request body that may be any JSON."""
     content = _json({"description": description})
     return {"requestBody": {"required": False, "content": content}}
 
 
 def parameter(place: str, name: str, description: str, **schema: Any) -> dict[str, Any]:
-    """Describe one parameter of a raw route."""
     return {
         "name": name,
         "in": place,
@@ -103,7 +104,6 @@ def parameter(place: str, name: str, description: str, **schema: Any) -> dict[st
 
 
 def build(app: FastAPI, routes: Iterable[APIRoute]) -> dict[str, Any]:
-    """Build the OpenAPI document of an app."""
     document: dict[str, Any] = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )

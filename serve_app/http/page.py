@@ -6,9 +6,11 @@ from typing import Any, Generic, Self, TypeVar
 from pydantic import Field
 
 from serve_app.http.models import View
+from storage.postgres.bounded_scan import ScanPage
 
 V = TypeVar("V", bound=View)
 Row = TypeVar("Row")
+Position = TypeVar("Position")
 
 
 class Page(View, Generic[V]):
@@ -29,6 +31,19 @@ class Page(View, Generic[V]):
         """Render rows that were read with this limit; `cursor` encodes the position after a row."""
         is_last = len(rows) < limit
         return cls.of({"items": rows, "next_cursor": None if is_last else cursor(rows[-1]), **more})
+
+    @classmethod
+    def of_scan(
+        cls,
+        found: ScanPage[Row, Position],
+        limit: int,
+        position: Callable[[Row], Position],
+        encode: Callable[[Position], str] = str,
+    ) -> Self:
+        """Render what a bounded scan found; the next one begins after its last row or key."""
+        is_full = len(found.items) == limit
+        last = position(found.items[-1]) if is_full else found.scanned_to
+        return cls.of({"items": found.items, "next_cursor": None if last is None else encode(last)})
 
     @classmethod
     def of_all(cls, rows: Sequence[object]) -> Self:

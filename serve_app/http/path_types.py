@@ -1,21 +1,31 @@
-"""Path convertors for ids, which keep words at the same place free for other routes."""
+"""Parameters of paths that name a row."""
 
-from starlette.convertors import Convertor, register_url_convertor
+from typing import Any
+
+from fastapi import Path
+from starlette.convertors import StringConvertor, register_url_convertor
 
 from core.shared.tsid import ALPHABET, LENGTH
 
+DIGITS, TSID = "digits", "tsid"
 
-class _Tsid(Convertor[str]):
+
+class _Digits(StringConvertor):
+    """A number; endpoints check its size."""
+
+    regex = "[0-9]{1,19}"
+
+
+class _Tsid(StringConvertor):
     """An id of Muster; endpoints check whether it is valid."""
 
     regex = f"[{ALPHABET}]{{{LENGTH}}}"
 
-    def convert(self, value: str) -> str:
-        return value
 
-    def to_string(self, value: str) -> str:
-        return value
-
-
-TSID = "tsid"
+register_url_convertor(DIGITS, _Digits())
 register_url_convertor(TSID, _Tsid())
+
+
+def id_or_code(pattern: str, example: str) -> Any:
+    """Declare the parameter `id`, which may also be a code."""
+    return Path(alias="id", pattern=pattern, description="The id or the code.", examples=[example])

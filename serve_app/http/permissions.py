@@ -73,7 +73,6 @@ class RequiresOrToken(Requires):
 
 
 def requires(permission: Permission) -> Depends:
-    """Make a dependency of a route that requires a permission."""
     return Depends(Requires(permission))
 
 
@@ -83,19 +82,16 @@ def requires_or_token(permission: Permission, purpose: str = CALLBACK) -> Depend
 
 
 def replica_of(request: Request) -> Replica:
-    """Return the replica that serves this request."""
     replica: Replica = request.scope["app"].replica
     return replica
 
 
 def caller_of(request: Request) -> Caller:
-    """Return the caller that `requires` has identified."""
     caller: Caller = request.scope[CALLER]
     return caller
 
 
 def request_slot_of(request: Request) -> RequestSlot:
-    """Return the slot in which the load limiter accounts for this request."""
     request_slot: RequestSlot = request.scope[REQUEST_SLOT]
     return request_slot
 
@@ -105,7 +101,6 @@ def address_from_path(
     execution_id: Annotated[str, Path(alias="executionId")],
     correlation_id: Annotated[str, Path(alias="correlationId")],
 ) -> Address:
-    """Return the address of the correlation in the path, within the caller's tenant."""
     execution, correlation = (
         check_id(part.replace(SLASH, "/")) for part in (execution_id, correlation_id)
     )

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,7 +19,6 @@ from core.shared.errors import (
     ConflictError,
     Denial,
     DeniedError,
-    ForbiddenError,
     InvalidError,
     MusterError,
     NotFoundError,
@@ -27,12 +26,12 @@ from core.shared.errors import (
     QuotaExceededError,
     TransientError,
     UnauthenticatedError,
-    UnavailableError,
 )
 from core.shared.quotas import PER_DAY, STORED, Quota
 from core.shared.refusal import Refusal, RefusalReason
-from core.waits.messages import RefusalKind, RefusedReply
+from core.waits.messages import RefusalKind, RefusedReply, Reply
 from serve_app.http.field_errors import FieldError, field_errors_of
+from serve_app.http.models import WireModel
 from storage.postgres.error_class import SERVER_ERRORS, DataError, is_server_error
 from storage.postgres.schema_check import SchemaMismatchError
 
@@ -40,6 +39,8 @@ MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "muster.request_id"
 _DENIED = frozenset({401, 403})
 DATABASE_RETRY = 2
+
+R = TypeVar("R", bound=Reply)
 
 log = structlog.get_logger("problems")
 
@@ -56,7 +57,6 @@ class Problem:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self, request_id: str | None = None) -> dict[str, Any]:
-        """Return the body of the response."""
         body: dict[str, Any] = {
             "type": f"urn:muster:problem:{self.code}",
             "title": HTTPStatus(self.status).phrase,
@@ -72,6 +72,29 @@ class Problem:
         return body
 
 
+class FieldErrorView(WireModel):
+    """One invalid field."""
+
+    field: str
+    expected: str
+    got: Any = None
+
+
+class ProblemView(WireModel):
+    """A problem document (RFC 9457)."""
+
+    type: str = Field(examples=["urn:muster:problem:not_found"])
+    title: str
+    status: int
+    detail: str
+    code: str = Field(description="Stays the same over versions.")
+    errors: list[FieldErrorView] | None = None
+    correlation_id: str | None = Field(None, description="409: what is registered already.")
+    quota: str | None = Field(None, description="Which quota of the tenant is used up.")
+    limit: int | None = Field(None, description="That quota's limit.")
+    request_id: str | None = Field(None, description="Finds the request in the log.")
+
+
 class ProblemError(Exception):
     """An error of the HTTP layer that carries its problem."""
 
@@ -80,17 +103,18 @@ class ProblemError(Exception):
         self.problem = problem
 
 
+def problem_error(status: int, code: str, detail: str, **more: Any) -> ProblemError:
+    return ProblemError(Problem(status=status, code=code, detail=detail, **more))
+
+
 # The first match wins, so subclasses come before their base classes.
 _KINDS: tuple[tuple[type[MusterError], int, str], ...] = (
     (NotFoundError, 404, "not_found"),
     (ConflictError, 409, "conflict"),
     (UnauthenticatedError, 401, "unauthenticated"),
-    (ForbiddenError, 403, "forbidden"),
     (DeniedError, 403, "forbidden"),
     (OverloadedError, 429, "overloaded"),
-    (UnavailableError, 503, "unavailable"),
     (TransientError, 503, "unavailable"),
-    (MusterError, 500, "internal"),
 )
 # Codes and sentences for the framework's errors.
 _HTTP: dict[int, tuple[str, str]] = {
@@ -99,20 +123,17 @@ _HTTP: dict[int, tuple[str, str]] = {
 }
 
 INTERNAL = Problem(
-    status=500,
-    code="internal",
-    detail="something went wrong on this side; the log has more under the request id",
+    status=500, code="internal", detail="an internal error; the log has more under the request id"
 )
 # For values that passed the checks of fields and that Postgres cannot store.
 UNSTORABLE = Problem(
     status=422,
     code="invalid",
-    detail="a value of the request cannot be stored or looked for; a NUL character is none",
+    detail="a value of the request cannot be stored, such as a text with a NUL character",
 )
 
 
 def problem_of(error: Exception) -> Problem:
-    """Return the problem to answer with after an error."""
     match error:
         case ProblemError():
             return error.problem
@@ -147,11 +168,14 @@ def _of_database(error: Exception) -> Problem | None:
 
 
 def invalid_request(faults: Iterable[FieldError]) -> Problem:
-    """Make the problem of a request with invalid fields."""
     listed = tuple(faults)
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     detail = f"{listed[0]}{more}" if listed else "the request is not valid"
     return Problem(status=422, code="invalid", detail=detail, field_errors=listed)
+
+
+def invalid_fields(*errors: FieldError) -> ProblemError:
+    return ProblemError(invalid_request(errors))
 
 
 _STATUSES = {
@@ -159,6 +183,7 @@ _STATUSES = {
     RefusalReason.CONFLICT: 409,
     RefusalReason.FORBIDDEN: 403,
     RefusalReason.INVALID: 422,
+    RefusalReason.STALE: 412,
 }
 
 
@@ -181,12 +206,10 @@ _REFUSALS = {
 
 
 def refusal_code_of(reply: RefusedReply) -> str:
-    """Return the machine-readable code of a refused message."""
     return _REFUSALS[reply.kind][1]
 
 
 def refusal_error(reply: RefusedReply) -> ProblemError:
-    """Make the error for a message that a correlation refused."""
     status, code = _REFUSALS[reply.kind]
     headers = _CHALLENGE if status == 401 else {}
     if reply.is_transient:
@@ -194,19 +217,19 @@ def refusal_error(reply: RefusedReply) -> ProblemError:
     extra = {"correlationId": reply.existing} if reply.existing else {}
     if reply.verdict is not None:
         extra["verdict"] = reply.verdict
-    return ProblemError(
-        Problem(
-            status=status,
-            code=code,
-            detail=reply.detail,
-            headers=headers,
-            extra=extra,
-        )
-    )
+    return problem_error(status, code, reply.detail, headers=headers, extra=extra)
+
+
+def expect_reply(kind: type[R], reply: Reply) -> R:
+    """Return a reply of this kind; raise ProblemError if the message was refused."""
+    if isinstance(reply, kind):
+        return reply
+    if isinstance(reply, RefusedReply):
+        raise refusal_error(reply)
+    raise MusterError(f"a {type(reply).__name__} came in place of a {kind.__name__}")
 
 
 def problem_response(problem: Problem, scope: Scope) -> Response:
-    """Make the HTTP response of a problem."""
     return Response(
         msgspec.json.encode(problem.document(scope.get(REQUEST_ID))),
         status_code=problem.status,
@@ -251,13 +274,14 @@ async def _answer(request: Request, error: Exception) -> Response:
 def _methods_at(request: Request) -> list[str]:
     """Return every method of a path; the router stops at the first route, which has one method.
 
-    Routes with exactly this path take precedence over those with a parameter in it.
+    Routes with fewer parameters in their path take precedence.
     """
     path = request.scope["path"]
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    named = [route for route in routes if route.path == path]
-    found = named or [route for route in routes if route.path_regex.match(path)]
-    return sorted({method for route in found for method in route.methods or ()})
+    found = [route for route in routes if route.path_regex.match(path)]
+    fewest = min((len(route.param_convertors) for route in found), default=0)
+    nearest = [route for route in found if len(route.param_convertors) == fewest]
+    return sorted({method for route in nearest for method in route.methods or ()})
 
 
 def _of_quota(error: QuotaExceededError) -> Problem:
@@ -282,9 +306,10 @@ def _of_quota(error: QuotaExceededError) -> Problem:
 def _of_kind(error: MusterError) -> Problem:
     if isinstance(error, QuotaExceededError):
         return _of_quota(error)
-    status, code = next((s, c) for kind, s, c in _KINDS if isinstance(error, kind))
-    if status == 500:
+    found = next(((s, c) for kind, s, c in _KINDS if isinstance(error, kind)), None)
+    if found is None:
         return INTERNAL
+    status, code = found
     headers: dict[str, str] = {}
     if isinstance(error, TransientError):
         headers["Retry-After"] = str(error.retry_after)
@@ -296,9 +321,4 @@ def _of_kind(error: MusterError) -> Problem:
 def _of_http(error: HTTPException) -> Problem:
     status = HTTPStatus(error.status_code)
     code, detail = _HTTP.get(status, (status.name.lower(), str(error.detail or status.phrase)))
-    return Problem(
-        status=error.status_code,
-        code=code,
-        detail=detail,
-        headers=dict(error.headers or {}),
-    )
+    return Problem(status=status, code=code, detail=detail, headers=dict(error.headers or {}))

@@ -1,18 +1,23 @@
 """Requests and responses of dead letters."""
 
-from datetime import datetime
+from collections import Counter
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from core.kafka.message import KafkaMessage
 from core.waits.config import Topic
 from core.waits.messages import Verdict
-from serve_app.http.fields import Encoding, is_printable
-from serve_app.http.models import WireModel
-from services.kafka.redrive import MAX_DEAD_LETTERS
+from serve_app.http import fields
+from serve_app.http.fields import Cursor, Encoding, IsoTime, Limit
+from serve_app.http.models import PayloadView, View, WireModel
+from serve_app.http.page import Page
+from services.kafka.redrive import MAX_DEAD_LETTERS, RedriveRound
+from storage.kafka.dead_letters import DeadLetter
 
-ErrorText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(is_printable)]
+ErrorText = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(fields.is_printable)]
 DeadLetterNumber = Annotated[int, Field(ge=1, lt=2**63)]
 
 
@@ -22,11 +27,11 @@ class DeadLetterQuery(WireModel):
     topic: Topic | None = None
     error: ErrorText | None = Field(None, description="Part of the error's text, in any case.")
     redriven: bool = Field(False, description="Those handled after all, instead of the open ones.")
-    limit: Annotated[int, Field(ge=1, le=500)] = 50
-    cursor: str | None = Field(None, description="nextCursor of the page before.")
+    limit: Limit = 50
+    cursor: Cursor = None
 
 
-class DeadLetterItem(WireModel):
+class DeadLetterItem(View):
     """A Kafka message that could not be handled."""
 
     letter_id: int
@@ -35,19 +40,16 @@ class DeadLetterItem(WireModel):
     offset: int
     error: str
     attempts: int
-    size: int | None = Field(None, description="Bytes of its value; left out for a tombstone.")
-    failed_at: datetime
-    redriven_at: datetime | None = Field(None, description="When it was handled after all.")
+    size: int | None = fields.optional("Bytes of its value; left out for a tombstone.")
+    failed_at: IsoTime
+    redriven_at: IsoTime | None = fields.optional("When it was handled after all.")
 
 
-class DeadLetterPage(WireModel):
+class DeadLetterPage(Page[DeadLetterItem]):
     """A page of dead letters, newest first."""
 
-    items: list[DeadLetterItem]
-    next_cursor: str | None
 
-
-class DeadLetterHeader(WireModel):
+class DeadLetterHeader(View):
     """One header of a Kafka message."""
 
     name: str
@@ -55,14 +57,31 @@ class DeadLetterHeader(WireModel):
     encoding: Encoding = Field(description="text, base64, or none where the value is null")
 
 
-class DeadLetterView(DeadLetterItem):
+class DeadLetterView(DeadLetterItem, PayloadView):
     """A dead letter with its key, headers and data."""
 
-    key: str | None = None
+    key: str | None = fields.optional()
     key_encoding: Encoding = Field(description="text, base64, or none where there is no key")
     headers: list[DeadLetterHeader]
-    data: Any = Field(None, description="The value; in base64 where it is no JSON.")
+    data: Any = fields.optional("The value; in base64 where it is no JSON.")
     data_encoding: Encoding = Field(description="json, base64, or none for a tombstone")
+
+    @classmethod
+    def of_message(cls, letter: DeadLetter, message: KafkaMessage) -> "DeadLetterView":
+        key, key_encoding = fields.text_or_base64(message.key)
+        data, data_encoding = fields.json_or_base64(message.value)
+        headers = []
+        for name, raw in message.headers:
+            value, encoding = fields.text_or_base64(raw)
+            headers.append(DeadLetterHeader(name=name, value=value, encoding=encoding))
+        return cls.model_construct(
+            **DeadLetterItem.of(letter).__dict__,
+            key=key,
+            key_encoding=key_encoding,
+            headers=headers,
+            data=data,
+            data_encoding=data_encoding,
+        )
 
 
 class RedriveRequest(WireModel):
@@ -95,16 +114,25 @@ class RedriveResult(StrEnum):
     ALREADY_HANDLED = "already_handled"
 
 
-class DeadLetterRedriven(WireModel):
+class DeadLetterRedriven(View):
     """The result of redriving one dead letter."""
 
     letter_id: int
     result: RedriveResult
-    verdict: Verdict | None = Field(None, description="What became of its event.")
-    error: str | None = Field(None, description="Why it failed again.")
+    verdict: Verdict | None = fields.optional("What became of its event.")
+    error: str | None = fields.optional("Why it failed again.")
+
+    @classmethod
+    def of_round(cls, letter_id: int, done: RedriveRound) -> Self:
+        result = RedriveResult.HANDLED if done.settled else RedriveResult.ALREADY_HANDLED
+        error = None
+        if done.failures:
+            result, error = RedriveResult.FAILED, done.failures[0][1]
+        verdict = next(iter(_verdicts(done)), None)
+        return cls(letter_id=letter_id, result=result, verdict=verdict, error=error)
 
 
-class RedriveFailure(WireModel):
+class RedriveFailure(View):
     """A dead letter that failed again."""
 
     letter_id: int
@@ -114,7 +142,7 @@ class RedriveFailure(WireModel):
     error: str
 
 
-class RedriveReply(WireModel):
+class RedriveReply(View):
     """The results of this call, and how many dead letters are left for the next."""
 
     handled: int
@@ -127,3 +155,27 @@ class RedriveReply(WireModel):
     verdicts: dict[Verdict, int] = Field(description="What became of the handled events.")
     failures: list[RedriveFailure]
     unknown: list[int] = Field(description="Ids under which there is no dead letter.")
+
+    @classmethod
+    def of_round(cls, done: RedriveRound) -> Self:
+        selected = done.selected
+        return cls(
+            handled=len(done.settled),
+            failed=len(done.failures),
+            already_handled=len(done.settled_before),
+            remaining=selected.remaining,
+            next_cursor=str(selected.reached) if selected.is_more else None,
+            verdicts=_verdicts(done),
+            failures=[
+                RedriveFailure.of(replace(letter, error=error)) for letter, error in done.failures
+            ],
+            unknown=list(selected.unknown),
+        )
+
+
+def _verdicts(done: RedriveRound) -> dict[Verdict, int]:
+    """Count the verdicts; messages without ids count as rejected, as in the inbox."""
+    verdicts = Counter({Verdict(name): count for name, count in done.done.verdicts.items()})
+    if done.done.unplaced:
+        verdicts[Verdict.REJECTED] += done.done.unplaced
+    return verdicts

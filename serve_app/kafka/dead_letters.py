@@ -2,17 +2,12 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
-from starlette.convertors import Convertor, register_url_convertor
-from starlette.responses import Response
+from fastapi import Path, Query
 
-from core.access.permissions import Permission
 from core.shared.errors import NotFoundError
-from serve_app.http.cursors import next_id_cursor, read_id_cursor
-from serve_app.http.json_io import json_response, parse_as, read_body
-from serve_app.http.openapi import describe_responses, json_body
-from serve_app.http.permissions import caller_of, replica_of, requires
-from serve_app.http.raw_route import RawRoute
+from serve_app.http.cursors import read_id_cursor
+from serve_app.http.path_types import DIGITS
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from serve_app.kafka.dead_letter_models import (
     DeadLetterPage,
     DeadLetterQuery,
@@ -21,120 +16,60 @@ from serve_app.kafka.dead_letter_models import (
     RedriveReply,
     RedriveRequest,
 )
-from serve_app.kafka.dead_letter_rendering import (
-    dead_letter_document,
-    dead_letter_item,
-    redrive_document,
-    redriven_document,
-)
 from services.kafka.redrive import RedriveSelection
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetterFilter
 
-raw_router = APIRouter(route_class=RawRoute, tags=["dead letters"])
-router = APIRouter(tags=["dead letters"])
+router = HttpRouter("/api/dead-letters", tag="dead letters", access="dead_letters")
 
 DeadLetterId = Annotated[int, Path(alias="letterId", ge=1, lt=2**63)]
+# `redrive` is no id.
+_ONE = f"/{{letterId:{DIGITS}}}"
 
 
-class _Digits(Convertor[str]):
-    """Matches digits only, so that `redrive` is no id; endpoints check the number."""
-
-    regex = "[0-9]{1,19}"
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("digits", _Digits())
-
-
-@router.get(
-    "/api/dead-letters",
-    dependencies=[requires(Permission.DEAD_LETTERS_READ)],
-    operation_id="listDeadLetters",
-    responses=describe_responses({200: DeadLetterPage}),
-)
-async def list_letters(request: Request, query: Annotated[DeadLetterQuery, Query()]) -> Response:
+@router.get()
+async def list_dead_letters(
+    query: Annotated[DeadLetterQuery, Query()], context: Context
+) -> DeadLetterPage:
     """List Kafka messages that could not be handled, newest first, without their data."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
     chosen = DeadLetterFilter(topic=query.topic, error=query.error, redriven=query.redriven)
     before = read_id_cursor(query.cursor)
-    found = await replica.listings.query(dead_letters.page, tenant, chosen, before, query.limit)
-    ids = [one.letter_id for one in found.items]
-    more = next_id_cursor(ids, found.scanned_to, query.limit)
-    return json_response(
-        {"items": [dead_letter_item(one) for one in found.items], "nextCursor": more}
-    )
+    found = await context.list(dead_letters.page, chosen, before, query.limit)
+    return DeadLetterPage.of_scan(found, query.limit, lambda letter: letter.letter_id)
 
 
-@router.get(
-    "/api/dead-letters/{letterId:digits}",
-    dependencies=[requires(Permission.DEAD_LETTERS_READ)],
-    operation_id="showDeadLetter",
-    responses=describe_responses({200: DeadLetterView}, 404),
-)
-async def show_letter(request: Request, letter_id: DeadLetterId) -> Response:
+@router.get(_ONE, refuses=(404,))
+async def show_dead_letter(letter_id: DeadLetterId, context: Context) -> DeadLetterView:
     """Show one message with its key, headers and data; bytes that are no JSON are in base64."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    for letter in await replica.database.query(dead_letters.read, tenant, [letter_id]):
+    for letter in await context.read(dead_letters.read, [letter_id]):
         if letter.message is not None:
-            return json_response(dead_letter_document(letter, letter.message))
-    raise _unknown(letter_id)
+            return DeadLetterView.of_message(letter, letter.message)
+    raise NotFoundError(f"dead letter {letter_id}")
 
 
-@router.post(
-    "/api/dead-letters/{letterId:digits}/redrive",
-    dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
-    operation_id="redriveDeadLetter",
-    responses=describe_responses({200: DeadLetterRedriven}, 404),
-)
-async def redrive_letter(request: Request, letter_id: DeadLetterId) -> Response:
+@router.post(f"{_ONE}/redrive", refuses=(404,))
+async def redrive_dead_letter(letter_id: DeadLetterId, context: Context) -> DeadLetterRedriven:
     """Handle one message again, as if it were read from its topic now."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    done = await replica.redrive.run(tenant, RedriveSelection(ids=(letter_id,)))
+    choice = RedriveSelection(ids=(letter_id,))
+    done = await context.replica.redrive.run(context.tenant, choice)
     if done.selected.unknown:
-        raise _unknown(letter_id)
-    return json_response(redriven_document(letter_id, done))
+        raise NotFoundError(f"dead letter {letter_id}")
+    return DeadLetterRedriven.of_round(letter_id, done)
 
 
-@raw_router.post(
-    "/api/dead-letters/redrive",
-    dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
-    operation_id="redriveDeadLetters",
-    responses=describe_responses({200: RedriveReply}),
-    openapi_extra=json_body(RedriveRequest),
-)
-async def redrive_letters(request: Request) -> Response:
+@router.post("/redrive")
+async def redrive_dead_letters(body: RedriveRequest, context: Context) -> RedriveReply:
     """Handle messages again, oldest first, a limited number per call; see `nextCursor`."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    body = parse_as(RedriveRequest, await read_body(request, replica.config.request_timeout))
     choice = RedriveSelection(
         ids=None if body.ids is None else tuple(body.ids),
         filter=DeadLetterFilter(topic=body.topic, error=body.error),
         after=read_id_cursor(body.cursor) or 0,
         limit=body.limit,
     )
-    return json_response(redrive_document(await replica.redrive.run(tenant, choice)))
+    return RedriveReply.of_round(await context.replica.redrive.run(context.tenant, choice))
 
 
-@router.delete(
-    "/api/dead-letters/{letterId:digits}",
-    dependencies=[requires(Permission.DEAD_LETTERS_WRITE)],
-    operation_id="deleteDeadLetter",
-    status_code=204,
-    responses=describe_responses({}, 404),
-)
-async def delete_letter(request: Request, letter_id: DeadLetterId) -> Response:
+@router.delete(_ONE, refuses=(404,))
+async def delete_dead_letter(letter_id: DeadLetterId, context: Context) -> None:
     """Delete a message that could not be handled."""
-    replica, tenant = replica_of(request), caller_of(request).tenant
-    if not await replica.database.query(dead_letters.delete, tenant, letter_id):
-        raise _unknown(letter_id)
-    return Response(status_code=204)
-
-
-def _unknown(letter_id: int) -> NotFoundError:
-    return NotFoundError(f"dead letter {letter_id}")
+    unless_missing(await context.read(dead_letters.delete, letter_id), f"dead letter {letter_id}")

@@ -5,7 +5,8 @@ from enum import StrEnum
 from pydantic import Field
 
 from core.waits.messages import Verdict
-from serve_app.http.models import WireModel
+from serve_app.http.fields import optional
+from serve_app.http.models import View
 
 
 class TopicState(StrEnum):
@@ -18,7 +19,7 @@ class TopicState(StrEnum):
     UNKNOWN = "unknown"
 
 
-class TopicView(WireModel):
+class TopicView(View):
     """A topic that is read for this tenant, or that the tenant's waits name."""
 
     topic: str
@@ -32,25 +33,25 @@ class TopicView(WireModel):
     dead_letters: int
 
 
-class PartitionView(WireModel):
+class PartitionView(View):
     """How far one partition is stored."""
 
     topic: str
     partition: int
-    stored: int | None = Field(None, description="The offset behind the last stored record.")
-    end: int | None = Field(None, description="The offset behind the last record there is.")
-    lag: int | None = None
+    stored: int | None = optional("The offset behind the last stored record.")
+    end: int | None = optional("The offset behind the last record there is.")
+    lag: int | None = optional()
     held: bool = Field(False, description="Not read: a quota of the tenant is used up.")
     actor: str = Field(description="Who reads it.")
 
 
-class KafkaActorView(WireModel):
+class KafkaActorView(View):
     """One actor that talks to Kafka."""
 
     name: str
     alive: bool
     connected: bool
-    error: str | None = None
+    error: str | None = optional()
     restarts: int
 
 
@@ -83,19 +84,19 @@ class RelayView(KafkaActorView):
     oldest_seconds: float = Field(description="How long the oldest of them has waited.")
 
 
-class KafkaView(WireModel):
+class KafkaView(View):
     """The state of Kafka for this tenant. Without Kafka only the first and last field are set."""
 
     configured: bool
-    connected: bool | None = None
-    bootstrap: str | None = None
-    security_protocol: str | None = None
-    group: str | None = None
-    client_id: str | None = None
-    tenant: str | None = None
-    completion_topic: str | None = None
-    topics: list[TopicView] | None = None
-    partitions: list[PartitionView] | None = None
-    ingest: list[IngestView] | None = None
-    relay: RelayView | None = None
+    connected: bool | None = optional()
+    bootstrap: str | None = optional()
+    security_protocol: str | None = optional()
+    group: str | None = optional()
+    client_id: str | None = optional()
+    tenant: str | None = optional()
+    completion_topic: str | None = optional()
+    topics: list[TopicView] | None = optional()
+    partitions: list[PartitionView] | None = optional()
+    ingest: list[IngestView] | None = optional()
+    relay: RelayView | None = optional()
     dead_letters: int = Field(description="Open ones of this tenant.")

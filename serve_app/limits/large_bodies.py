@@ -5,10 +5,10 @@ While it waits it counts as memory of its tenant, which limits how many can wait
 """
 
 import asyncio
-from collections import deque
+from collections import Counter
 
 from core.shared.errors import OverloadedError
-from serve_app.limits.timeouts import with_timeout
+from services.shared.tenant_turns import TenantTurns
 
 LARGE_BODY_BYTES = 16 * 1024
 """A body with more bytes is large."""
@@ -18,7 +18,7 @@ MAX_TURN_SECONDS = 0.5
 """Seconds after which a turn ends: a request that takes longer is waiting, not computing."""
 
 _TOO_LATE = (
-    "large bodies of your tenant wait for their turn beside other tenants' requests; come again"
+    "large bodies of your tenant wait for their turn beside other tenants' requests; try again"
 )
 
 
@@ -45,45 +45,25 @@ class LargeBodies:
     """Limits how many large bodies each tenant processes at once; others wait in order."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, int] = {}
-        self._waiting: dict[int, deque[asyncio.Future[None]]] = {}
+        self._begun: Counter[int] = Counter()
+        self._turns = TenantTurns(
+            lambda tenant, _: self._begun[tenant] < MAX_CONCURRENT_BODIES, self._take, self._release
+        )
+        self.pass_on = self._turns.leave
 
     async def begin(self, tenant: int, timeout_seconds: float) -> LargeBodyTurn:
-        """Wait for a turn.
-
-        Raises:
-            OverloadedError: There was no turn within `timeout_seconds`.
-        """
-        begun = self._begun.get(tenant, 0)
-        if begun < MAX_CONCURRENT_BODIES:
-            self._begun[tenant] = begun + 1
-        else:
-            await self._wait(tenant, timeout_seconds)
+        """Wait for a turn; raise OverloadedError if there is none within `timeout_seconds`."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._turns.enter(tenant)
+        except TimeoutError:
+            raise OverloadedError(_TOO_LATE) from None
         return LargeBodyTurn(self, tenant)
 
-    async def _wait(self, tenant: int, timeout_seconds: float) -> None:
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(tenant, deque()).append(turn)
-        try:
-            await with_timeout(timeout_seconds, turn)
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.pass_on(tenant)  # the turn came at the same moment
-            if isinstance(error, TimeoutError):
-                raise OverloadedError(_TOO_LATE) from None
-            raise
+    def _take(self, tenant: int, _: int) -> None:
+        self._begun[tenant] += 1
 
-    def pass_on(self, tenant: int) -> None:
-        """Give an ended turn to the next body that still waits."""
-        waiting = self._waiting.get(tenant, ())
-        while waiting:
-            turn = waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._waiting.pop(tenant, None)
-        left = self._begun[tenant] - 1
-        if left:
-            self._begun[tenant] = left
-        else:
+    def _release(self, tenant: int, _: int) -> None:
+        self._begun[tenant] -= 1
+        if not self._begun[tenant]:
             del self._begun[tenant]

@@ -1,6 +1,8 @@
 """The limits of one replica as ASGI middleware: number, size and form of requests.
 
-A request over a limit is refused before its body is read, so that a flood costs no memory.
+A request over a limit is refused before its body is read, so that a flood costs no memory. Bytes
+written to a connection that nobody reads stay in memory, so a large response is sent in chunks,
+each after the one before has left, and its request ends when the last has left.
 """
 
 import os
@@ -15,25 +17,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.shared.errors import OverloadedError
+from serve_app.http import problems
 from serve_app.http.json_io import headers_of_scope
 from serve_app.http.nul_check import NUL, NUL_IN_URL, check_url
-from serve_app.http.problems import (
-    INTERNAL,
-    REQUEST_ID,
-    Problem,
-    ProblemError,
-    note_denial,
-    problem_of,
-    problem_response,
-)
+from serve_app.http.problems import ProblemError
 from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter, RequestSlot
-from serve_app.limits.response_budget import (
-    CHUNK_BYTES,
-    RESPONSE_START,
-    content_length_of,
-    discard,
-    send_in_chunks,
-)
 from telemetry.registry import Metrics
 
 log = structlog.get_logger("http")
@@ -42,6 +30,10 @@ log = structlog.get_logger("http")
 SLASH = "\ue000"
 _ENCODED_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+RESPONSE_START, RESPONSE_BODY = "http.response.start", "http.response.body"
+CHUNK_BYTES = 65_536
+"""Bytes that uvicorn buffers for a connection before it waits for the client to read."""
+_LENGTH = b"content-length"
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 # Browsers must not guess the type of a response.
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
@@ -73,7 +65,7 @@ class LimitsMiddleware:
             return
         began = time.perf_counter()
         facts = _request_head(scope)
-        scope[REQUEST_ID] = facts.request_id
+        scope[problems.REQUEST_ID] = facts.request_id
         counted = _CountedSend(scope, receive, send)
         lingers = False
         try:
@@ -93,26 +85,25 @@ class LimitsMiddleware:
             if counted.status:  # too late for another response: break it off
                 log.exception("request.broken_off", request=facts.request_id)
                 raise
-            problem = self._problem(error, facts)
-            note_denial(error, problem, scope, self._metrics.denials.note)
-            await problem_response(problem, scope)(scope, receive, counted)
+            problem = problems.problem_of(error)
+            if problem is problems.INTERNAL:
+                log.exception("request.crashed", request=facts.request_id)
+            problems.note_denial(error, problem, scope, self._metrics.denials.note)
+            await problems.problem_response(problem, scope)(scope, receive, counted)
         finally:
             status = counted.status or 499
             if status == 429:
                 self._metrics.count_shed()
             seconds = None if lingers else time.perf_counter() - began
-            self._metrics.http.observe(_method(scope), _route(scope), status, seconds)
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            route = getattr(scope.get("route"), "path_format", "unmatched")
+            self._metrics.http.observe(method, route, status, seconds)
 
     def _admit(self, facts: _RequestHead, *, urgent: bool) -> RequestSlot:
         if facts.encoding not in {"", "identity"}:
-            raise ProblemError(
-                Problem(
-                    status=415,
-                    code="unsupported_media_type",
-                    detail=f"a body with Content-Encoding {facts.encoding[:40]} is not accepted",
-                    headers={"Accept-Encoding": "identity"},
-                )
-            )
+            detail = f"a body with Content-Encoding {facts.encoding[:40]} is not accepted"
+            accepted = {"Accept-Encoding": "identity"}
+            raise problems.problem_error(415, "unsupported_media_type", detail, headers=accepted)
         if facts.length is not None and facts.length > self._max_body:
             raise body_too_large(self._max_body)
         return self._gate.admit(urgent=urgent)
@@ -135,12 +126,6 @@ class LimitsMiddleware:
             return message
 
         return receive_counted
-
-    def _problem(self, error: Exception, facts: _RequestHead) -> Problem:
-        problem = problem_of(error)
-        if problem is INTERNAL:
-            log.error("request.crashed", request=facts.request_id, exc_info=error)
-        return problem
 
 
 class _CountedSend:
@@ -180,20 +165,40 @@ def _refuse_answer(request_slot: RequestSlot, size: int, scope: Scope) -> Respon
         # A request that may have changed something gets its response in any case.
         request_slot.reserve_response(size, always=scope["method"] != "GET")
     except OverloadedError as error:
-        return problem_response(problem_of(error), scope)
+        return problems.problem_response(problems.problem_of(error), scope)
     return None
+
+
+def content_length_of(start: Message) -> int:
+    for name, value in start["headers"]:
+        if name == _LENGTH:
+            return int(value)
+    return 0
+
+
+def send_in_chunks(send: Send) -> Send:
+    """Send bodies in chunks: before each, the server waits until the last one has left."""
+
+    async def send_piece_by_piece(message: Message) -> None:
+        body, at = message.get("body", b""), 0
+        while len(body) - at > CHUNK_BYTES:
+            await send(
+                {"type": RESPONSE_BODY, "body": body[at : at + CHUNK_BYTES], "more_body": True}
+            )
+            at += CHUNK_BYTES
+        await send({**message, "body": body[at:]} if at else message)
+
+    return send_piece_by_piece
+
+
+async def discard(_: Message) -> None:
+    """Send nothing, because another response was sent."""
 
 
 def body_too_large(limit: int) -> ProblemError:
     """Make the error of a body over the limit; it closes the connection, as bytes may follow."""
-    return ProblemError(
-        Problem(
-            status=413,
-            code="too_large",
-            detail=f"the body is larger than {limit} bytes",
-            headers={"Connection": "close"},
-        )
-    )
+    detail, close = f"the body is larger than {limit} bytes", {"Connection": "close"}
+    return problems.problem_error(413, "too_large", detail, headers=close)
 
 
 def _request_head(scope: Scope) -> _RequestHead:
@@ -216,11 +221,3 @@ def _keep_slashes(scope: Scope) -> None:
     if b"%2" in raw and _ENCODED_SLASH.search(raw):
         kept = _ENCODED_SLASH.sub(SLASH.encode(), raw.split(b"?")[0])
         scope["path"] = unquote(kept)
-
-
-def _method(scope: Scope) -> str:
-    return scope["method"] if scope["method"] in _METHODS else "OTHER"
-
-
-def _route(scope: Scope) -> str:
-    return getattr(scope.get("route"), "path_format", "unmatched")

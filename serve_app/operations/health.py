@@ -1,21 +1,40 @@
 """Health checks for load balancers and people; public, so they show no details."""
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from core.shared.errors import UnauthenticatedError
 from serve_app.http.json_io import headers_of, json_response
+from serve_app.http.models import WireModel
 from serve_app.http.openapi import describe_responses
 from serve_app.http.permissions import replica_of
 from serve_app.operations.health_checks import UP
-from serve_app.operations.models import HealthView
 from storage.postgres.error_class import SERVER_ERRORS
 
 router = APIRouter(prefix="/actuator/health", tags=["operations"])
 
 _NOBODY: tuple[type[Exception], ...] = (UnauthenticatedError, *SERVER_ERRORS)
+
+
+class ComponentView(WireModel):
+    """One component; requests need the database, the shards and the timer."""
+
+    status: Literal["UP", "DOWN"]
+    up: int | None = None
+    expected: int | None = None
+    detail: str | None = None
+    details: dict[str, Any] | None = Field(None, description="Resources by name need a key.")
+
+
+class HealthView(WireModel):
+    """Whether requests can be served."""
+
+    status: Literal["UP", "DOWN"]
+    components: dict[str, ComponentView] | None = None
+
 
 _HEALTH_RESPONSES: dict[int | str, Any] = {
     **describe_responses({200: HealthView}),

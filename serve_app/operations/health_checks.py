@@ -13,13 +13,15 @@ from actors.runtime.names import DISPATCH as DISPATCH_POOL
 from core.shared.config import Placement
 from core.shared.stalls import stall_of
 from serve_app.cluster_stats import SUPERVISOR_ERRORS, ClusterStats, Report
-from serve_app.kafka.status import INGEST, RELAY, error_of, is_connected, stats_of
+from serve_app.kafka.status import error_of, is_connected
 from services.shared.cache import Cache
 from storage.postgres.clock import read_clock
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.postgres.schema_check import SchemaMismatchError
+from telemetry.actor_metrics import stats_of
 from telemetry.gather_metrics import gathers_processed, resources_up
+from telemetry.kafka_metrics import INGEST, RELAY
 
 HEALTH_TTL = 1.0
 MAX_STALLS_SHOWN = 5
@@ -66,10 +68,7 @@ class Health:
         return {"status": UP if is_up else DOWN, "components": shown}
 
     async def _gathers(self, tenant: int | None) -> dict[str, Component]:
-        try:
-            actors = (await self._cluster_stats.report())["actors"]
-        except SUPERVISOR_ERRORS:
-            actors = []
+        actors = await self._cluster_stats.actors() or ()
         manager = {"activeSinks": self._streams(), "totalProcessed": gathers_processed(actors)}
         resources = resources_up(actors, tenant)
         up = sum(resources.values())
@@ -88,7 +87,6 @@ class Health:
         return {"database": database, "replica": self._replica(), **actors}
 
     async def close(self) -> None:
-        """Close the connection of the database check."""
         if self._pool is not None:
             self._pool.terminate()
 

@@ -1,17 +1,28 @@
-"""Requests and responses of dispatch monitoring."""
+"""Requests and responses of dispatch monitoring, made from the reports of pools and actors."""
 
-from datetime import datetime
-from typing import Annotated, Self
+from collections.abc import Iterable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from core.dispatch.breaker import BreakerState
-from core.dispatch.health import Condition
-from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE, PoolStatus
-from serve_app.http.models import WireModel
+from core.dispatch.health import Condition, PoolHealth, assess_health
+from core.dispatch.pool import MAX_CONCURRENCY, MAX_RATE
+from serve_app.cluster_stats import Report
+from serve_app.dispatch.status import PoolSnapshot
+from serve_app.http.fields import IsoTime
+from serve_app.http.models import Patch, View
+from serve_app.operations.pool_stats import PoolStats, QueueStats
+from serve_app.operations.warnings import WarningView
+from telemetry.actor_metrics import stats_of
+from telemetry.kafka_metrics import INGEST
+
+# A consumer that has not polled for so many seconds is unhealthy.
+MAX_POLL_AGE_SECONDS = 60.0
 
 
-class HealthDetails(WireModel):
+class HealthDetails(View):
     """The numbers behind a condition."""
 
     total_queues: int
@@ -23,150 +34,213 @@ class HealthDetails(WireModel):
     degradation_reason: str | None
 
 
-class DispatchHealth(WireModel):
+class DispatchHealth(View):
     """The condition of dispatch and its reasons."""
 
     status: Condition
-    timestamp: datetime
+    timestamp: IsoTime
     details: HealthDetails
 
-
-class PoolStats(WireModel):
-    """A pool. Of a shared pool, a tenant sees its jobs only.
-
-    Totals are then those of the last 30 minutes, and counters over all tenants are left out.
-    """
-
-    pool_code: str
-    pool_id: str
-    status: PoolStatus
-    shared: bool
-    alive: bool
-    total_processed: int
-    total_succeeded: int
-    total_failed: int
-    total_retried: int | None = None
-    total_deferred: int | None = None
-    total_expired: int | None = None
-    total_rate_limited: int | None = None
-    success_rate: float
-    active_workers: int
-    available_permits: int | None = None
-    max_concurrency: int
-    rate_limit_per_minute: int | None
-    queue_size: int = Field(
-        description="Jobs in its memory that wait; of a shared pool, the tenant's own that wait."
-    )
-    max_queue_capacity: int | None = None
-    groups: int | None = None
-    blocked_groups: int | None = None
-    average_processing_time_ms: float | None = None
-    total_processed_5min: int = Field(alias="totalProcessed5min")
-    total_succeeded_5min: int = Field(alias="totalSucceeded5min")
-    total_failed_5min: int = Field(alias="totalFailed5min")
-    success_rate_5min: float = Field(alias="successRate5min")
-    total_processed_30min: int = Field(alias="totalProcessed30min")
-    total_succeeded_30min: int = Field(alias="totalSucceeded30min")
-    total_failed_30min: int = Field(alias="totalFailed30min")
-    success_rate_30min: float = Field(alias="successRate30min")
+    @classmethod
+    def of_pools(cls, pools: list[PoolHealth], warnings: int, now: float) -> Self:
+        """Assess the pools; each has one queue."""
+        condition, reason = assess_health(pools, warnings)
+        healthy = sum(pool.is_healthy for pool in pools)
+        details = HealthDetails(
+            total_queues=len(pools),
+            healthy_queues=healthy,
+            total_pools=len(pools),
+            healthy_pools=healthy,
+            active_warnings=warnings,
+            circuit_breakers_open=sum(pool.open_breakers for pool in pools),
+            degradation_reason=reason,
+        )
+        return cls.of({"status": condition, "timestamp": now, "details": details})
 
 
-class PoolStatsList(WireModel):
+class PoolStatsList(View):
     """The tenant's pools and the shared ones."""
 
     items: list[PoolStats]
 
 
-class QueueStats(WireModel):
-    """The queue of a pool. Only the tenant's jobs count, up to 10000.
-
-    Of a shared pool, totals are those of the tenant's jobs of the last 30 minutes.
-    """
-
-    name: str
-    shared: bool
-    total_messages: int
-    total_consumed: int
-    total_failed: int
-    total_deferred: int | None = None
-    success_rate: float
-    current_size: int
-    throughput: float = Field(description="Deliveries a second over the last 5 minutes.")
-    pending_messages: int = Field(description="May be delivered now.")
-    delayed_messages: int = Field(description="Wait for their time.")
-    messages_not_visible: int = Field(description="Are being delivered.")
-    total_messages_5min: int = Field(alias="totalMessages5min")
-    total_consumed_5min: int = Field(alias="totalConsumed5min")
-    total_failed_5min: int = Field(alias="totalFailed5min")
-    success_rate_5min: float = Field(alias="successRate5min")
-    total_messages_30min: int = Field(alias="totalMessages30min")
-    total_consumed_30min: int = Field(alias="totalConsumed30min")
-    total_failed_30min: int = Field(alias="totalFailed30min")
-    success_rate_30min: float = Field(alias="successRate30min")
-
-
-class QueueStatsList(WireModel):
+class QueueStatsList(View):
     """The queues of the tenant's pools and of the shared pools."""
 
     items: list[QueueStats]
 
 
-class InFlightMessage(WireModel):
+_Milliseconds = Annotated[int, BeforeValidator(lambda seconds: round(seconds * 1000))]
+
+
+class PoolReportView(View):
+    """What a pool reports."""
+
+    @classmethod
+    def of_report(cls, pool: PoolSnapshot, report: Mapping[str, Any]) -> Self:
+        return cls.of(SimpleNamespace(**report, pool_code=pool.row.code))
+
+
+class InFlightMessage(PoolReportView):
     """A job that is being delivered."""
 
-    message_id: str
+    message_id: str = Field(validation_alias="job_id")
     pool_code: str
-    target_url: str
-    message_group: str | None
-    elapsed_time_ms: int
+    target_url: str = Field(validation_alias="target")
+    message_group: str | None = Field(validation_alias="group")
+    elapsed_time_ms: _Milliseconds = Field(validation_alias="seconds")
 
 
-class InFlightList(WireModel):
+class InFlightList(View):
     """The tenant's jobs that are being delivered, longest first."""
 
     items: list[InFlightMessage]
 
 
-class BreakerView(WireModel):
+class BreakerView(PoolReportView):
     """The circuit breaker of one target in one pool."""
 
-    name: str = Field(description="The target's address.")
+    name: str = Field(validation_alias="target", description="The target's address.")
     pool_code: str
     state: BreakerState
-    successful_calls: int
-    failed_calls: int
-    rejected_calls: int
+    successful_calls: int = Field(validation_alias="successful")
+    failed_calls: int = Field(validation_alias="failed")
+    rejected_calls: int = Field(validation_alias="refused")
     failure_rate: float = Field(description="Of the buffered calls, 0 to 1.")
-    buffered_calls: int
+    buffered_calls: int = Field(validation_alias="buffered")
     buffer_size: int
     under_way: int
-    open_for_seconds: float = Field(description="Until it is tried again.")
+    open_for_seconds: Annotated[float, BeforeValidator(lambda seconds: round(seconds, 3))] = Field(
+        validation_alias="open_for", description="Until it is tried again."
+    )
 
 
-class BreakerList(WireModel):
+class BreakerList(View):
     """The tenant's targets that were called within the last hour."""
 
     items: list[BreakerView]
 
 
-class BreakersReset(WireModel):
+class BreakersReset(View):
     """How many circuit breakers were closed."""
 
     reset: int
 
 
-class PoolLimitsPatch(WireModel):
+class PoolLimitsPatch(Patch):
     """Limits to change; those left out stay as they are."""
 
-    concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)] | None = None
-    rate_limit_per_minute: Annotated[int, Field(ge=1, le=MAX_RATE)] | None = Field(
-        None, description="null: as many as there are."
+    concurrency: Annotated[int, Field(ge=1, le=MAX_CONCURRENCY)]
+    rate_limit: Annotated[int, Field(ge=1, le=MAX_RATE)] | None = Field(
+        None, alias="rateLimitPerMinute", description="null: as many as there are."
     )
 
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("at least one of concurrency, rateLimitPerMinute")
-        if "concurrency" in self.model_fields_set and self.concurrency is None:
-            raise ValueError("concurrency is a number")
-        return self
+
+class Consumer(View):
+    """A consumer of work: a dispatch pool, or an actor that reads Kafka."""
+
+    map_key: str
+    kind: Literal["dispatch-pool", "kafka-ingest"]
+    queue_identifier: str = Field(description="The pool's code, or kafka.")
+    instance_id: str = Field(description="The actor.")
+    is_healthy: bool = Field(description="It runs, and looked for work in the last minute.")
+    is_running: bool
+    last_poll_time_ms: int | None
+    last_poll_time: IsoTime | None
+    time_since_last_poll_ms: int | None = Field(description="As of its last report.")
+    time_since_last_poll_seconds: int | None
+
+    @classmethod
+    def of_poll(cls, now: float, ago: float | None, *, is_running: bool, **names: str) -> Self:
+        """Render a consumer; `ago` is the number of seconds since its last poll."""
+        ago = ago if is_running else None
+        at = None if ago is None else now - ago
+        return cls.of(
+            {
+                **names,
+                "is_healthy": ago is not None and ago < MAX_POLL_AGE_SECONDS,
+                "is_running": is_running,
+                "last_poll_time_ms": None if at is None else round(at * 1000),
+                "last_poll_time": at,
+                "time_since_last_poll_ms": None if ago is None else round(ago * 1000),
+                "time_since_last_poll_seconds": None if ago is None else int(ago),
+            }
+        )
+
+
+class ConsumerHealth(View):
+    """All consumers, by name."""
+
+    current_time_ms: int
+    current_time: IsoTime
+    consumers: dict[str, Consumer]
+
+    @classmethod
+    def of_actors(
+        cls, pools: Iterable[PoolSnapshot], readers: Iterable[Report], now: float
+    ) -> Self:
+        """Render the dispatch pools and the actors that read Kafka."""
+        consumers = {}
+        for pool in pools:
+            consumers[pool.row.pool_id] = Consumer.of_poll(
+                now,
+                pool.looked_ago,
+                is_running=pool.is_up,
+                map_key=pool.row.pool_id,
+                kind="dispatch-pool",
+                queue_identifier=pool.row.code,
+                instance_id=pool.actor,
+            )
+        for actor in readers:
+            name = actor["name"]
+            consumers[name] = Consumer.of_poll(
+                now,
+                stats_of(actor).get("polled_ago"),
+                is_running=bool(actor.get("alive")),
+                map_key=name,
+                kind=INGEST,
+                queue_identifier="kafka",
+                instance_id=name,
+            )
+        values = {"current_time_ms": round(now * 1000), "current_time": now}
+        return cls.of(values | {"consumers": consumers})
+
+
+class StandbyStatus(View):
+    """What takes over when a process ends."""
+
+    standby_enabled: Literal[False] = Field(
+        description="No second instance waits: actors are restarted, and read their rows again."
+    )
+    supervisor_answers: bool
+    actors: int = Field(description="Those that are expected, without dispatch pools.")
+    actors_alive: int
+    restarts: int
+    has_warning: bool
+
+    @classmethod
+    def of_actors(cls, actors: Sequence[Report] | None) -> Self:
+        """Render the state of failover; `None` means that the supervisor does not answer."""
+        known = actors or ()
+        alive = sum(bool(actor.get("alive")) for actor in known)
+        return cls(
+            standby_enabled=False,
+            supervisor_answers=actors is not None,
+            actors=len(known),
+            actors_alive=alive,
+            restarts=sum(actor.get("restarts", 0) for actor in known),
+            has_warning=actors is None or alive < len(known),
+        )
+
+
+class Dashboard(View):
+    """All of monitoring in one document."""
+
+    health: DispatchHealth
+    pools: list[PoolStats]
+    queues: list[QueueStats]
+    in_flight_messages: list[InFlightMessage]
+    circuit_breakers: list[BreakerView]
+    warnings: list[WarningView] = Field(description="Those that nobody has acknowledged.")
+    consumer_health: ConsumerHealth
+    standby_status: StandbyStatus

@@ -1,10 +1,12 @@
-"""The pages at /docs and /gather, which load only files of this server."""
+"""The OpenAPI document, and the pages at /docs and /gather, which load only this server's files."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response
+
+from serve_app.http.json_io import json_response
 
 router = APIRouter(include_in_schema=False)
 
@@ -19,6 +21,12 @@ _HEADERS = {
 }
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _PAGES = ("docs", "gather")
+
+
+@router.get("/openapi.json")
+async def show_openapi(request: Request) -> Response:
+    """Return the OpenAPI document."""
+    return json_response(request.app.openapi())
 
 
 def _shown(file: Path) -> Callable[[], Awaitable[Response]]:

@@ -5,23 +5,20 @@ from typing import Annotated
 from fastapi import Path, Query
 from pydantic import Field
 
-from core.access.permissions import Permission
-from core.shared.errors import NotFoundError
 from serve_app.http.cursors import read_id_cursor
 from serve_app.http.fields import IsoTime
 from serve_app.http.models import View
 from serve_app.http.page import Page
-from serve_app.http.router import Context, HttpRouter
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from storage.operations import warnings
 from storage.operations.warnings import Severity, WarningFilter
 
-READ, WRITE = Permission.DISPATCH_READ, Permission.DISPATCH_WRITE
 MAX_HOURS = 24 * 366
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(max_length=20, description="nextCursor of the page before.")]
 
-router = HttpRouter("/monitoring/warnings", tag="monitoring")
+router = HttpRouter("/monitoring/warnings", tag="monitoring", access="dispatch")
 
 
 class WarningView(View):
@@ -46,7 +43,7 @@ class WarningsDropped(View):
     deleted: int
 
 
-@router.get(needs=READ)
+@router.get()
 async def list_warnings(
     context: Context, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[WarningView]:
@@ -54,7 +51,7 @@ async def list_warnings(
     return await _page(context, WarningFilter(), limit, cursor)
 
 
-@router.get("/unacknowledged", needs=READ)
+@router.get("/unacknowledged")
 async def list_open_warnings(
     context: Context, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[WarningView]:
@@ -62,7 +59,7 @@ async def list_open_warnings(
     return await _page(context, WarningFilter(is_open=True), limit, cursor)
 
 
-@router.get("/severity/{severity}", needs=READ)
+@router.get("/severity/{severity}")
 async def list_warnings_by_severity(
     severity: Severity, context: Context, limit: Limit = 100, cursor: Cursor = None
 ) -> Page[WarningView]:
@@ -70,24 +67,22 @@ async def list_warnings_by_severity(
     return await _page(context, WarningFilter(severity=severity), limit, cursor)
 
 
-@router.post("/{warningId}/acknowledge", needs=WRITE, refuses=(404,))
+@router.post("/{warningId}/acknowledge", refuses=(404,))
 async def acknowledge_warning(
     warning_id: Annotated[int, Path(alias="warningId", ge=1, lt=2**63)], context: Context
 ) -> WarningView:
     """Acknowledge a warning; if its cause occurs again, there is a new one."""
     row = await context.read(warnings.acknowledge, warning_id, context.caller.prefix)
-    if row is None:
-        raise NotFoundError(f"warning {warning_id}")
-    return WarningView.of(row)
+    return WarningView.of(unless_missing(row, f"warning {warning_id}"))
 
 
-@router.delete(needs=WRITE)
+@router.delete()
 async def delete_warnings(context: Context) -> WarningsDropped:
     """Delete all warnings."""
     return WarningsDropped(deleted=await context.read(warnings.drop))
 
 
-@router.delete("/old", needs=WRITE)
+@router.delete("/old")
 async def delete_old_warnings(
     context: Context, hours: Annotated[float, Query(ge=0, le=MAX_HOURS)] = 24
 ) -> WarningsDropped:

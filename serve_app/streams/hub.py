@@ -9,10 +9,10 @@ import asyncio
 import contextlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import structlog
 
@@ -22,6 +22,8 @@ from core.shared.errors import TransientError, UnavailableError
 from core.waits.messages import RefusedReply
 from core.waits.state import Wait, WaitLogEntry
 from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME
+from services.shared.process import BackgroundTasks
+from services.shared.retry import log_outage
 from services.shared.time_slice import offload_if_large
 from storage.postgres.error_class import SERVER_ERRORS
 from storage.waits import waits
@@ -80,15 +82,7 @@ class StreamFormat:
     includes_result: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DisconnectPolicy:
-    """A correlation without readers is abandoned after `grace` seconds."""
-
-    grace: float
-
-
 def is_at_end(cursor: int, wait: Wait) -> bool:
-    """Return whether a reader at `cursor` has read everything."""
     return wait.ending is not None and cursor >= wait.ending.seq
 
 
@@ -117,7 +111,6 @@ class Channel:
         self._task = asyncio.create_task(self._follow())
 
     async def close(self) -> None:
-        """Stop following the correlation."""
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
@@ -159,21 +152,18 @@ class Channel:
         return await offload_if_large(lambda: self._format.render(cursor, update), size)
 
     async def ended(self) -> None:
-        """Return when the correlation has ended."""
         while not self.over:
             await self._changed.wait()
 
     async def ended_within(self, timeout_seconds: float) -> None:
-        """Return when the correlation has ended, but wait at most `timeout_seconds`.
-
-        Raises:
-            UnavailableError: The correlation has not ended, or its end cannot be read.
-        """
+        """Return when the correlation has ended; raise UnavailableError after `timeout_seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self.ended()
         if self.broken or not self.over:
-            raise UnavailableError("the end could not be read; it may have come", END_RETRY_SECONDS)
+            raise UnavailableError(
+                "the result could not be read in time; it may be complete", END_RETRY_SECONDS
+            )
 
     async def _follow(self) -> None:
         try:
@@ -201,8 +191,7 @@ class Channel:
                 try:
                     update = await self._read(self._read_to)
                 except SERVER_ERRORS as error:
-                    away = type(error).__name__
-                    log.warning("stream.database_away", error=away, **about(self._address))
+                    log_outage(error, RETRY_SECONDS, who="stream", **about(self._address))
                     pause = RETRY_SECONDS
                     self._wake()  # so that readers send a heartbeat
                     continue
@@ -272,22 +261,39 @@ class StreamHub:
         self._readers: Counter[bytes] = Counter()
         # How many of the readers are disconnected ones that may reconnect.
         self._away: Counter[bytes] = Counter()
-        self._follow_ups: set[asyncio.Task[None]] = set()
+        # For tasks that outlive the request of a disconnected reader.
+        self._follow_ups = BackgroundTasks()
+        self.follow_up = self._follow_ups.start
 
     @contextlib.asynccontextmanager
     async def open(
-        self, address: Address, stream_format: StreamFormat, policy: DisconnectPolicy | None = None
+        self, address: Address, stream_format: StreamFormat, grace: float | None = None
     ) -> AsyncIterator[Channel]:
-        """Follow a correlation while the context is open."""
+        """Follow a correlation while the context is open.
+
+        Without readers it is abandoned after `grace` seconds, unless that is None.
+        """
         channel_key = (address.key, stream_format.name)
         channel = self._enter(channel_key, address, stream_format)
         try:
             yield channel
         finally:
-            if policy is not None and not channel.over and self._present(address) == 1:
-                self._start_grace(channel_key, address, policy)
+            if grace is not None and not channel.over and self._present(address) == 1:
+                self._away[address.key] += 1
+                self.follow_up(self._wait_and_abandon(channel_key, address, grace))
             else:
                 await self._exit(channel_key)
+
+    async def frames(
+        self, address: Address, stream_format: StreamFormat, cursor: int, grace: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """Yield the frames of a correlation; the caller is a reader until it stops reading."""
+        async with (
+            self.open(address, stream_format, grace) as channel,
+            contextlib.aclosing(channel.frames(cursor)) as frames,
+        ):
+            async for frame in frames:
+                yield frame
 
     @property
     def readers(self) -> int:
@@ -295,18 +301,9 @@ class StreamHub:
         return self._readers.total() - self._away.total()
 
     async def close(self) -> None:
-        """Stop all channels and tasks."""
-        for task in self._follow_ups:
-            task.cancel()
-        await asyncio.gather(*self._follow_ups, return_exceptions=True)
+        await self._follow_ups.close()
         for channel in list(self._channels.values()):
             await channel.close()
-
-    def follow_up(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a task that outlives the request of a disconnected reader."""
-        task = asyncio.create_task(work)
-        self._follow_ups.add(task)
-        task.add_done_callback(self._follow_ups.discard)
 
     def _enter(
         self, channel_key: _ChannelKey, address: Address, stream_format: StreamFormat
@@ -329,12 +326,6 @@ class StreamHub:
         if not channel.readers:
             del self._channels[channel_key]
             await channel.close()
-
-    def _start_grace(
-        self, channel_key: _ChannelKey, address: Address, policy: DisconnectPolicy
-    ) -> None:
-        self._away[address.key] += 1
-        self.follow_up(self._wait_and_abandon(channel_key, address, policy.grace))
 
     async def _wait_and_abandon(
         self, channel_key: _ChannelKey, address: Address, grace: float

@@ -9,32 +9,24 @@ from dataclasses import dataclass
 from functools import partial
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from core.access.permissions import Permission
+from core.access.tokens import CALLBACK
 from core.shared.errors import InvalidError, MusterError
 from core.waits.incoming_event import IncomingEvent
 from core.waits.messages import Offer, Reply, Verdict, WaitMessage
 from core.waits.spec import Source
 from serve_app.container import Replica
+from serve_app.http import json_io
 from serve_app.http.event_replies import EventReply, event_reply_document, missing_id_problem
-from serve_app.http.json_io import (
-    RawEventItem,
-    decode_event_item,
-    headers_of,
-    json_response,
-    parse,
-    parse_as,
-    parse_items,
-    read_body,
-    split_body,
-)
+from serve_app.http.json_io import RawEventItem
 from serve_app.http.models import Document
-from serve_app.http.openapi import any_json_body, describe_responses, json_body, parameter
-from serve_app.http.permissions import caller_of, replica_of, requires, requires_or_token
+from serve_app.http.openapi import any_json_body, json_body, parameter
+from serve_app.http.permissions import caller_of, replica_of
 from serve_app.http.problems import Problem, ProblemError
-from serve_app.http.raw_route import RawRoute
+from serve_app.http.router import HttpRouter
 from serve_app.waits.event_models import EventResults
 from serve_app.waits.request_models import (
     EVENT_ID_LENGTH,
@@ -57,7 +49,6 @@ class _Ingress:
     pattern: re.Pattern[str]
 
     def label_in(self, request: Request) -> str:
-        """Return the service or topic in the path."""
         label: str = request.path_params[self.parameter]
         if not self.pattern.fullmatch(label):
             raise InvalidError(self.parameter, f"must match {self.pattern.pattern}")
@@ -82,15 +73,14 @@ _SERVICE = parameter("path", "service", "The service that calls back.", pattern=
 _TOPIC = parameter("path", "topic", "The topic.", pattern=r"^[A-Za-z0-9._-]{1,249}$")
 _DATA = "The event's data. Ids in it are found under the names that the wait configures."
 
-router = APIRouter(route_class=RawRoute, tags=["events"])
+router = HttpRouter("/api/internal", tag="events", writes=Permission.CALLBACKS_WRITE)
 
 
 @router.post(
-    "/api/internal/callbacks/{service}",
-    dependencies=[requires_or_token(Permission.CALLBACKS_WRITE)],
-    operation_id="sendCallback",
-    responses=describe_responses({200: EventReply}),
-    openapi_extra={"parameters": [_SERVICE, *_IDS], **any_json_body(_DATA)},
+    "/callbacks/{service}",
+    token=CALLBACK,
+    answers={200: EventReply},
+    raw={"parameters": [_SERVICE, *_IDS], **any_json_body(_DATA)},
 )
 async def send_callback(request: Request) -> Response:
     """Send a callback; the reply has the verdict."""
@@ -98,11 +88,9 @@ async def send_callback(request: Request) -> Response:
 
 
 @router.post(
-    "/api/internal/events/{topic}",
-    dependencies=[requires(Permission.CALLBACKS_WRITE)],
-    operation_id="sendEvent",
-    responses=describe_responses({200: EventReply}),
-    openapi_extra={"parameters": [_TOPIC, *_IDS], **any_json_body(_DATA)},
+    "/events/{topic}",
+    answers={200: EventReply},
+    raw={"parameters": [_TOPIC, *_IDS], **any_json_body(_DATA)},
 )
 async def send_event(request: Request) -> Response:
     """Send an event of a topic, as if Kafka had delivered it."""
@@ -110,11 +98,9 @@ async def send_event(request: Request) -> Response:
 
 
 @router.post(
-    "/api/internal/callbacks/{service}/batch",
-    dependencies=[requires(Permission.CALLBACKS_WRITE)],
-    operation_id="sendCallbacks",
-    responses=describe_responses({200: EventResults}),
-    openapi_extra={"parameters": [_SERVICE], **json_body(EventBatch)},
+    "/callbacks/{service}/batch",
+    answers={200: EventResults},
+    raw={"parameters": [_SERVICE], **json_body(EventBatch)},
 )
 async def send_callbacks(request: Request) -> Response:
     """Send up to 1000 callbacks of one service."""
@@ -122,11 +108,9 @@ async def send_callbacks(request: Request) -> Response:
 
 
 @router.post(
-    "/api/internal/events/{topic}/batch",
-    dependencies=[requires(Permission.CALLBACKS_WRITE)],
-    operation_id="sendEvents",
-    responses=describe_responses({200: EventResults}),
-    openapi_extra={"parameters": [_TOPIC], **json_body(EventBatch)},
+    "/events/{topic}/batch",
+    answers={200: EventResults},
+    raw={"parameters": [_TOPIC], **json_body(EventBatch)},
 )
 async def send_events(request: Request) -> Response:
     """Send up to 1000 events of one topic."""
@@ -136,14 +120,14 @@ async def send_events(request: Request) -> Response:
 async def _receive_event(request: Request, ingress: _Ingress) -> Response:
     replica = replica_of(request)
     label = ingress.label_in(request)
-    headers = headers_of(request)
-    raw = await read_body(request, replica.config.request_timeout) or b"null"
+    headers = json_io.headers_of(request)
+    raw = await json_io.read_body(request, replica.config.request_timeout) or b"null"
     event = IncomingEvent(
         source=ingress.source,
         channel=ingress.channel,
         label=label,
         raw=raw,
-        body=parse(raw),
+        body=json_io.parse(raw),
         headers=headers,
         event_id=_event_id(headers),
     )
@@ -161,13 +145,13 @@ async def _receive_event(request: Request, ingress: _Ingress) -> Response:
     reply = await replica.client.send(offer)
     document = event_reply_document(offer, reply, brief=not caller.sees_expected)
     replica.metrics.count_event(ingress.channel, document["verdict"])
-    return json_response(document)
+    return json_io.json_response(document)
 
 
 async def _receive_events(request: Request, ingress: _Ingress) -> Response:
     replica, caller, label = replica_of(request), caller_of(request), ingress.label_in(request)
-    raw = await read_body(request, replica.config.request_timeout)
-    read = await map_yielding(partial(_read, ingress, label), parse_items(raw, MAX_ITEMS))
+    raw = await json_io.read_body(request, replica.config.request_timeout)
+    read = await map_yielding(partial(_read, ingress, label), json_io.parse_items(raw, MAX_ITEMS))
     events = [one for one in read if isinstance(one, IncomingEvent)]
     addressed = iter(await replica.intake.address_all(caller.tenant, events))
     offers = [next(addressed) if isinstance(one, IncomingEvent) else one for one in read]
@@ -177,19 +161,19 @@ async def _receive_events(request: Request, ingress: _Ingress) -> Response:
     verdicts = [result["body"]["verdict"] for result in results if "body" in result]
     for verdict in [*verdicts, *(Verdict.REJECTED for _ in unaddressed)]:
         replica.metrics.count_event(ingress.channel, verdict)
-    return json_response({"results": results})
+    return json_io.json_response({"results": results})
 
 
 def _read(ingress: _Ingress, label: str, raw: msgspec.Raw) -> IncomingEvent | Problem:
     """Read one item of a batch; a faulty item does not affect the others."""
     try:
-        item = decode_event_item(raw)
+        item = json_io.decode_event_item(raw)
         if item is not None and are_valid_ids(
             item.execution_id, item.correlation_id, item.event_id
         ):
             return _event(ingress, label, bytes(item.body), item)
-        content, rest = split_body(raw)
-        return _event(ingress, label, content, parse_as(EventItem, rest))
+        content, rest = json_io.split_body(raw)
+        return _event(ingress, label, content, json_io.parse_as(EventItem, rest))
     except ProblemError as error:
         return error.problem
 
@@ -232,7 +216,7 @@ def _event(
         channel=ingress.channel,
         label=label,
         raw=content,
-        body=parse(content),
+        body=json_io.parse(content),
         headers={name: value for name, value in ids.items() if value is not None},
         event_id=item.event_id,
     )

@@ -3,32 +3,23 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_never
 from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from actors.client import ActorClient
 from core.shared.address import Address, correlation_id_for_node
-from core.shared.errors import MusterError
 from core.shared.kafka_config import KafkaConfig
 from core.shared.timestamps import to_iso
 from core.waits.config import API_RESPONSE
-from core.waits.messages import (
-    OfferReply,
-    RefusedReply,
-    Register,
-    RegisterReply,
-    Reply,
-    StatusReply,
-    WaitMessage,
-)
+from core.waits.messages import Register, RegisterReply, Reply, WaitMessage
 from core.waits.spec import Source, WaitSpec, encode_spec
 from serve_app.http.auth import TokenSigner
 from serve_app.http.models import Document
-from serve_app.http.problems import ProblemError, refusal_error
-from serve_app.waits.rendering import ids_document, required_events
+from serve_app.http.problems import ProblemError, expect_reply
+from serve_app.waits.rendering import ids_document
 from serve_app.waits.request_models import WaitRequest
+from serve_app.waits.wait_models import required_names
 from services.shared.process import new_turn_id
 from services.shared.time_slice import TimeSlice, map_yielding
 from services.waits.completion_topics import CompletionTopics
@@ -48,7 +39,6 @@ class RegistrationPlan:
     fresh: bool
 
     def message(self) -> Register:
-        """Return the message that registers the wait."""
         return Register(
             address=self.address,
             turn_id=new_turn_id(),
@@ -58,22 +48,15 @@ class RegistrationPlan:
         )
 
 
+@dataclass(eq=False, repr=False)
 class WaitRegistrar:
     """Registers waits for one tenant at a time."""
 
-    def __init__(
-        self,
-        client: ActorClient,
-        profiles: IdFieldRegistry,
-        topics: WaitTopics,
-        told: CompletionTopics,
-        tokens: TokenSigner,
-    ) -> None:
-        self._client = client
-        self._profiles = profiles
-        self._topics = topics
-        self._completion_topics = told
-        self._tokens = tokens
+    _client: ActorClient
+    _profiles: IdFieldRegistry
+    _topics: WaitTopics
+    _completion_topics: CompletionTopics
+    _tokens: TokenSigner
 
     async def register(self, tenant: int, request: WaitRequest) -> tuple[int, Document]:
         """Register one wait; return the status and the document of the response."""
@@ -85,7 +68,6 @@ class WaitRegistrar:
     async def register_many(
         self, tenant: int, requests: Sequence[WaitRequest]
     ) -> list[tuple[int, Document] | ProblemError]:
-        """Register several waits; return the result of each."""
         await self._completion_topics.check(tenant, [request.data for request in requests])
         kafka = await self._completion_topics.config_of(tenant)
         plans = await map_yielding(
@@ -111,16 +93,9 @@ class WaitRegistrar:
         await self._topics.remember(tenant, [plan.spec for plan in plans])
 
     async def _answer(self, plan: RegistrationPlan, reply: Reply) -> tuple[int, Document]:
-        match reply:
-            case RegisterReply():
-                document = await self._document(plan, reply)
-                return (201 if reply.created else 200), document
-            case RefusedReply():
-                raise refusal_error(reply)
-            case OfferReply() | StatusReply():
-                raise MusterError(f"a registration was answered with {type(reply).__name__}")
-            case _:
-                assert_never(reply)
+        registered = expect_reply(RegisterReply, reply)
+        document = await self._document(plan, registered)
+        return (201 if registered.created else 200), document
 
     async def _document(self, plan: RegistrationPlan, reply: RegisterReply) -> Document:
         # The token is valid a little longer than the wait, so that late callbacks are stored too.
@@ -131,7 +106,7 @@ class WaitRegistrar:
             "created": reply.created,
             "version": reply.version,
             "enabledEvents": [event.name for event in plan.spec.events],
-            "requiredEvents": required_events(plan.spec),
+            "requiredEvents": required_names(plan.spec),
             "createdAt": to_iso(reply.opened_at),
             "expiresAt": to_iso(reply.expires_at),
             "callbackUrl": await self._url(plan.address, DEFAULT_SERVICE, until),

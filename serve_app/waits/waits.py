@@ -4,24 +4,21 @@ import asyncio
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from msgspec import Raw
 from starlette.responses import Response
 
-from core.access.permissions import Permission
 from core.shared.address import Address
-from core.shared.errors import NotFoundError
 from core.waits.messages import Cancel
 from serve_app.container import Replica
-from serve_app.http.cursors import next_wait_cursor, read_wait_cursor
+from serve_app.http.cursors import read_wait_cursor, wait_cursor
 from serve_app.http.event_replies import check_cancelled
 from serve_app.http.json_io import json_response, parse_as, parse_items, read_body
 from serve_app.http.models import Document
-from serve_app.http.openapi import describe_responses, json_body
-from serve_app.http.permissions import WaitAddress, caller_of, replica_of, request_slot_of, requires
-from serve_app.http.problems import Problem, ProblemError
-from serve_app.http.raw_route import RawRoute
-from serve_app.waits.rendering import summary_document, wait_document
+from serve_app.http.openapi import json_body
+from serve_app.http.permissions import WaitAddress, caller_of, replica_of, request_slot_of
+from serve_app.http.problems import Problem, ProblemError, problem_error
+from serve_app.http.router import Context, HttpRouter, unless_missing
 from serve_app.waits.request_models import MAX_ITEMS, WaitBatch, WaitQuery, WaitRequest
 from serve_app.waits.wait_models import WaitPage, WaitRegistered, WaitResults, WaitView
 from services.shared.process import new_turn_id
@@ -31,17 +28,16 @@ from storage.waits.waits import WaitFilter, WaitRow, size_of
 
 MAX_POLL_SECONDS = 60.0
 
-raw_router = APIRouter(route_class=RawRoute, tags=["waits"])
-router = APIRouter(tags=["waits"])
+ONE_WAIT = "/{executionId}/{correlationId}"
+
+router = HttpRouter("/api/wait-states", tag="waits", access="waits")
 
 
-@raw_router.post(
-    "/api/wait-states",
-    dependencies=[requires(Permission.WAITS_WRITE)],
-    operation_id="registerWait",
-    status_code=201,
-    responses=describe_responses({201: WaitRegistered, 200: WaitRegistered}, 409),
-    openapi_extra=json_body(WaitRequest),
+@router.post(
+    status=201,
+    answers={201: WaitRegistered, 200: WaitRegistered},
+    refuses=(409,),
+    raw=json_body(WaitRequest),
 )
 async def register_wait(request: Request) -> Response:
     """Register a wait; repeating the same registration answers 200 with the same wait."""
@@ -53,13 +49,7 @@ async def register_wait(request: Request) -> Response:
     return json_response(document, status)
 
 
-@raw_router.post(
-    "/api/wait-states/batch",
-    dependencies=[requires(Permission.WAITS_WRITE)],
-    operation_id="registerWaits",
-    responses=describe_responses({200: WaitResults}),
-    openapi_extra=json_body(WaitBatch),
-)
+@router.post("/batch", answers={200: WaitResults}, raw=json_body(WaitBatch))
 async def register_waits(request: Request) -> Response:
     """Register up to 1000 waits; each has its result."""
     replica = replica_of(request)
@@ -76,72 +66,50 @@ async def register_waits(request: Request) -> Response:
     return json_response({"results": results})
 
 
-@router.get(
-    "/api/wait-states",
-    dependencies=[requires(Permission.WAITS_READ)],
-    operation_id="listWaits",
-    responses=describe_responses({200: WaitPage}),
-)
-async def list_waits(request: Request, query: Annotated[WaitQuery, Query()]) -> Response:
+@router.get()
+async def list_waits(query: Annotated[WaitQuery, Query()], context: Context) -> WaitPage:
     """List waits, newest first."""
-    replica = replica_of(request)
     chosen = WaitFilter(
         status=query.status,
         execution_id=query.execution_id,
         strategy=query.strategy,
         older_than=query.older_than,
     )
-    tenant, after = caller_of(request).tenant, read_wait_cursor(query.cursor)
-    found = await replica.listings.query(waits.page, tenant, chosen, after, query.limit)
-    return json_response(
-        {
-            "items": [summary_document(wait) for wait in found.items],
-            "nextCursor": next_wait_cursor(found, query.limit),
-        }
+    after = read_wait_cursor(query.cursor)
+    found = await context.list(waits.page, chosen, after, query.limit)
+    return WaitPage.of_scan(
+        found, query.limit, lambda wait: (wait.opened_at, wait.address.key), wait_cursor
     )
 
 
-@router.get(
-    "/api/wait-states/{executionId}/{correlationId}",
-    dependencies=[requires(Permission.WAITS_READ)],
-    operation_id="showWait",
-    responses=describe_responses({200: WaitView}, 404),
-)
+@router.get(ONE_WAIT, refuses=(404,))
 async def show_wait(
-    request: Request,
     address: WaitAddress,
+    context: Context,
     wait: Annotated[
         float, Query(ge=0, le=MAX_POLL_SECONDS, description="Seconds to wait for the end.")
     ] = 0,
-) -> Response:
+) -> WaitView:
     """Show one wait; with `wait`, delay the response until the wait has ended."""
-    replica = replica_of(request)
+    replica = context.replica
     wait_row = await read_wait(replica, address)
     if wait and wait_row.wait.ending is None:
-        request_slot_of(request).count_as_stream()
+        request_slot_of(context.request).count_as_stream()
         wait_row = await _ended(replica, address, wait_row, wait)
     return await _view(replica, wait_row)
 
 
-@router.delete(
-    "/api/wait-states/{executionId}/{correlationId}",
-    dependencies=[requires(Permission.WAITS_WRITE)],
-    operation_id="cancelWait",
-    responses=describe_responses({200: WaitView}, 404, 409),
-)
-async def cancel_wait(request: Request, address: WaitAddress) -> Response:
+@router.delete(ONE_WAIT, refuses=(404, 409), logs=False)
+async def cancel_wait(address: WaitAddress, context: Context) -> WaitView:
     """Cancel a wait that has not ended."""
-    replica = replica_of(request)
+    replica = context.replica
     check_cancelled(await replica.client.send(Cancel(address=address, turn_id=new_turn_id())))
     return await _view(replica, await read_wait(replica, address))
 
 
 async def read_wait(replica: Replica, address: Address) -> WaitRow:
-    """Read a wait; raise NotFoundError if there is none."""
     wait_row = await replica.database.query(waits.read, address)
-    if wait_row is None:
-        raise NotFoundError(f"wait state {address.scoped_id}")
-    return wait_row
+    return unless_missing(wait_row, f"wait state {address.scoped_id}")
 
 
 async def _ended(
@@ -156,26 +124,20 @@ async def _ended(
     return wait_row
 
 
-async def _view(replica: Replica, wait_row: WaitRow) -> Response:
+async def _view(replica: Replica, wait_row: WaitRow) -> WaitView:
     counted = await replica.database.query(waits.read_counted, wait_row.wait)
-    return await offload_if_large(
-        lambda: json_response(wait_document(wait_row, counted)), size_of(counted)
-    )
+    return await offload_if_large(lambda: WaitView.of_row(wait_row, counted), size_of(counted))
 
 
 def check_size(raw: bytes | Raw, limit: int) -> None:
-    """Refuse a registration that is too large for a shard, before it is decoded.
-
-    Raises:
-        ProblemError: The registration is larger than the limit.
-    """
+    """Refuse a registration that is too large for a shard, before it is decoded."""
     size = len(bytes(raw))
     if size > limit:
         detail = (
             f"this registration has {size} bytes; the most is {limit} (MUSTER_SPEC_LIMIT). "
             "A large apiCall.body or filter belongs where the call is made"
         )
-        raise ProblemError(Problem(status=413, code="too_large", detail=detail))
+        raise problem_error(413, "too_large", detail)
 
 
 def _parse_registration(item: Raw, limit: int) -> WaitRequest | Problem:

@@ -15,7 +15,8 @@ import structlog
 
 from core.shared.config import Config
 from core.shared.errors import QuotaExceededError
-from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept, exhausted_quota
+from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept, exhausted_quota, limit_of
+from services.shared.database import Database
 from storage.access import usage
 from storage.access.usage import UsageReading, UsageSums
 from storage.postgres.pool import Pool
@@ -76,7 +77,6 @@ class QuotaWatch:
         return self._exhausted
 
     def watch(self, tenant: int) -> None:
-        """Read this tenant's usage from now on."""
         self._seen.add(tenant)
 
     def check(self, tenant: int) -> None:
@@ -93,7 +93,6 @@ class QuotaWatch:
                 raise QuotaExceededError(found[0].value, found[1], self._retry_after)
 
     async def refresh(self) -> None:
-        """Read the usage of the tenants that were checked lately."""
         tenants = self._recent_tenants()
         if not tenants:
             self._exhausted = {}
@@ -128,3 +127,38 @@ class QuotaWatch:
         if now - self._turned_at >= FORGET_AFTER or len(self._seen) > MAX_TENANTS:
             self._seen_before, self._seen, self._turned_at = self._seen, set(), now
         return sorted(self._seen | self._seen_before)[:MAX_TENANTS]
+
+
+class CountQuotas:
+    """Refuses what would exceed a tenant's quota."""
+
+    def __init__(
+        self, database: Database, limits: QuotaLimits, refused: Counter[str] | None = None
+    ) -> None:
+        self._database = database
+        self._limits = limits
+        self._refused = Counter() if refused is None else refused
+
+    async def check(self, tenant: int, quota: Quota, adding: int = 1) -> None:
+        """Check that a tenant may have `adding` more.
+
+        Raises:
+            QuotaExceededError: The quota would be exceeded.
+        """
+        if adding <= 0:
+            return
+        own = await self._database.query(usage.own_quotas, tenant)
+        limit = limit_of(quota, self._limits, own)
+        if limit is None:
+            return
+        found = await self._database.query(usage.count, tenant, quota, limit)
+        if found + adding > limit:
+            self._refused[quota.value] += 1
+            raise QuotaExceededError(quota.value, limit)
+
+    async def check_declared(self, tenant: int, quota: Quota, codes: Sequence[str]) -> int:
+        """Check that a tenant may have these codes; return how many of them are new."""
+        known = await self._database.query(usage.count_known, tenant, quota, codes)
+        adding = len(set(codes)) - known
+        await self.check(tenant, quota, adding)
+        return adding

@@ -1,22 +1,21 @@
 """Writes about once a second to Postgres what a process has stored for each tenant."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
-from core.shared.usage_counter import UsageCounter, UsageCounts
+from core.access.usage_counter import UsageCounter, UsageCounts
 
 FLUSH_INTERVAL = 1.0
 BATCH_SIZE = 1_000
 _ROUNDS = 10
 
 
+@dataclass(eq=False, repr=False)
 class UsageWriter:
     """Flushes a counter. If the process is killed, the counts of about a second are lost."""
 
-    def __init__(
-        self, counter: UsageCounter, add: Callable[[UsageCounts], Awaitable[None]]
-    ) -> None:
-        self._counter = counter
-        self._add = add
+    _counter: UsageCounter
+    _add: Callable[[UsageCounts], Awaitable[None]]
 
     async def flush(self) -> None:
         """Write the counts; counts that cannot be written now are kept."""

@@ -1,4 +1,4 @@
-"""Tells dispatch pools what operators have changed; no caller waits for it."""
+"""Notifies dispatch pools of what operators have changed; no caller waits for it."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -13,12 +13,12 @@ log = structlog.get_logger("pool_notifier")
 
 MAX_BATCH = 100_000
 
-# A pool that is not told finds the change by its next scan, a little later.
+# A pool that cannot be notified finds the change by its next scan, a little later.
 AskPool = Callable[..., Awaitable[Any]]
 
 
 class PoolNotifier:
-    """Tells a pool once of all that changes while it still reads."""
+    """Notifies a pool once of all that changes while it still reads."""
 
     def __init__(self, ask: AskPool) -> None:
         self._ask = ask

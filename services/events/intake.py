@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,8 +15,8 @@ from core.waits.incoming_event import IncomingEvent, offer_of
 from core.waits.messages import Offer, OfferReply, RefusalKind, RefusedReply, Reply, WaitMessage
 from core.waits.spec import DEFAULT_IDS, Source
 from handlers.schemas.interface import Mismatch
-from services.events.validator import ValidationResult
-from services.events.writer import StoredEvent
+from services.events.validator import EventValidator, ValidationResult
+from services.events.writer import EventWriter, StoredEvent
 from services.shared.time_slice import TimeSlice
 from telemetry.registry import Metrics
 
@@ -25,26 +25,6 @@ REFUSED = "refused"
 """The verdict in metrics on an event that its wait did not take."""
 # Seconds between attempts to offer an event to a wait whose shard is behind.
 RETRY_PAUSES = (0.1, 0.3, 0.9)
-
-
-class EventStorage(Protocol):
-    """The part of `EventWriter` that intake needs."""
-
-    async def put(self, events: list[Event]) -> list[StoredEvent]: ...
-
-
-class TypeChecker(Protocol):
-    """The part of `EventValidator` that intake needs."""
-
-    async def check(
-        self,
-        tenant: int,
-        code: str,
-        version: str | None,
-        content_type: str | None,
-        data: bytes,
-        client: str | None = None,
-    ) -> ValidationResult: ...
 
 
 SendMany = Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
@@ -80,24 +60,16 @@ class RejectedEvent:
 _Warnings = dict[int, tuple[Mismatch, ...]]
 
 
+@dataclass(eq=False, repr=False)
 class CloudEventIntake:
     """Takes in the events of a request: all of them or none."""
 
-    def __init__(
-        self,
-        types: TypeChecker,
-        storage: EventStorage,
-        send_many: SendMany,
-        new_turn_id: Callable[[], str],
-        metrics: Metrics,
-        timeout_seconds: float,
-    ) -> None:
-        self._types = types
-        self._storage = storage
-        self._send_many = send_many
-        self._new_turn_id = new_turn_id
-        self._metrics = metrics
-        self._timeout = timeout_seconds
+    _types: EventValidator
+    _storage: EventWriter
+    _send_many: SendMany
+    _new_turn_id: Callable[[], str]
+    _metrics: Metrics
+    _timeout: float
 
     async def ingest(self, events: list[Event]) -> list[IngestedEvent] | RejectedEvent:
         """Store events and then offer them to their waits; return what became of each, in order.

@@ -1,37 +1,24 @@
 """Finds the subscriptions that want an event, and creates a job for each."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
 
 from core.dispatch.event_job import EventJob, job_of
 from core.dispatch.subscription import Subscription, binding_matches
 from core.events.event import Event
 from core.shared.errors import InvalidError
+from services.events.subscription_cache import SubscriptionCache
 from services.shared.time_slice import TimeSlice
 
 
-class SubscriptionLookup(Protocol):
-    """Finds subscriptions by event type."""
-
-    async def matching(self, tenant: int, type_: str) -> tuple[Subscription, ...]:
-        """Return those with a binding on the type; versions and filters are checked per event."""
-        ...
-
-
+@dataclass(eq=False, repr=False)
 class EventMatcher:
     """Creates the jobs of events, in order."""
 
-    def __init__(
-        self,
-        subscriptions: SubscriptionLookup,
-        wanted: Callable[[Subscription, Event], bool],
-        new_id: Callable[[], str],
-        max_jobs: int,
-    ) -> None:
-        self._subscriptions = subscriptions
-        self._wanted = wanted
-        self._new_id = new_id
-        self._max_jobs = max_jobs
+    _subscriptions: SubscriptionCache
+    _wanted: Callable[[Subscription, Event], bool]
+    _new_id: Callable[[], str]
+    _max_jobs: int
 
     async def match(self, events: list[Event]) -> tuple[list[EventJob], list[int]]:
         """Return all jobs, and how many each event has.
@@ -57,10 +44,8 @@ class EventMatcher:
                     await timeslice.take()
             counts.append(len(jobs) - before)
             if len(jobs) > self._max_jobs and len(events) > 1:
-                expected = (
-                    f"fewer events at once: these make more than {self._max_jobs} dispatch jobs"
-                )
-                raise InvalidError("body", expected, 413)
+                too_many = f"these make more than {self._max_jobs} dispatch jobs"
+                raise InvalidError("body", f"fewer events at once: {too_many}", 413)
         return jobs, counts
 
     async def _candidates(self, event: Event) -> list[Subscription]:

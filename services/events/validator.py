@@ -2,20 +2,12 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from core.events.event_type import (
-    EventTypeLifecycle,
-    TypeStatus,
-    Validation,
-    Version,
-    is_binding,
-    parse_code,
-    parse_version,
-    versions_to_check,
-)
+from core.events import event_type
+from core.events.event_type import EventTypeLifecycle, TypeStatus, Validation, Version
 from handlers.schemas.interface import CompiledSchema, Mismatch, mismatch
 from handlers.schemas.validator import SchemaValidator
 from services.shared.cache import Cache
@@ -90,7 +82,7 @@ class EventValidator:
 
         async def known(key: _TypeKey) -> _CachedType | None:
             tenant, code = key
-            if parse_code(code) is None:
+            if event_type.parse_code(code) is None:
                 return None  # such a type cannot be registered
             found = await read(tenant, code)
             return _known(found) if found else None
@@ -98,9 +90,7 @@ class EventValidator:
         async def schema(key: _SchemaKey) -> CompiledSchema | None:
             tenant, code, version, _ = key
             row = await compiled(tenant, code, version)
-            return (
-                CompiledSchema(row.schema_type, row.form, row.digest, row.weight) if row else None
-            )
+            return CompiledSchema(*astuple(row)) if row else None
 
         self._types: Cache[_TypeKey, _CachedType | None] = Cache(
             known, ttl=lambda _found: TYPE_TTL, monotonic=monotonic
@@ -154,7 +144,6 @@ class EventValidator:
         self._types.forget_where(lambda key: tenant in (None, key[0]))
 
     def close(self) -> None:
-        """Stop the processes that check schemas."""
         self.checks.close()
 
     async def _validate(
@@ -179,15 +168,15 @@ def _known(found: EventType) -> _CachedType:
         lifecycle=life,
         validation=found.validation,
         is_client_scoped=found.client_scoped,
-        usual=versions_to_check(life, None),
+        usual=event_type.versions_to_check(life, None),
         mime_types={one.version: one.mime_type for one in found.versions},
         digests={one.version: one.digest for one in found.versions},
     )
 
 
 def _named(known: _CachedType, text: str) -> tuple[Version, ...]:
-    named = parse_version(text)
-    return () if named is None else versions_to_check(known.lifecycle, named)
+    named = event_type.parse_version(text)
+    return () if named is None else event_type.versions_to_check(known.lifecycle, named)
 
 
 def _fine(version: Version) -> ValidationResult:
@@ -196,7 +185,7 @@ def _fine(version: Version) -> ValidationResult:
 
 def _unfit(known: _CachedType, version: Version | None, found: list[Mismatch]) -> ValidationResult:
     status = None if version is None else known.lifecycle.versions[version]
-    binding = is_binding(known.validation, status)
+    binding = event_type.is_binding(known.validation, status)
     return ValidationResult(
         ValidationStatus.REFUSED if binding else ValidationStatus.WARNED,
         accepted=not binding,

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import structlog
 from msgspec.structs import replace
@@ -19,11 +19,14 @@ from core.dispatch.subscription import Subscription
 from core.events.event import Event
 from core.shared.errors import InvalidError, MusterError, OverloadedError, UnavailableError
 from core.shared.tenant_share import SharedLimit
-from services.events.matcher import EventMatcher, SubscriptionLookup
+from services.events.matcher import EventMatcher
+from services.events.subscription_cache import SubscriptionCache
 from services.shared.group_commit import GroupCommit
+from services.shared.process import PendingRequest
 from services.shared.progress import WorkProgress
 from services.shared.retry import pause
 from services.shared.split_write import SplitWrite
+from storage.events.event_store import EventStore
 from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.error_class import ErrorClass, error_class
 
@@ -35,28 +38,6 @@ MAX_ROUNDS = 5
 ROW_WEIGHT = 300
 
 NotifyPools: TypeAlias = Callable[[Mapping[int, Sequence[JobRef]]], Awaitable[None]]
-
-
-class EventPersistence(Protocol):
-    """What a writer reads from and writes to Postgres."""
-
-    async def flush(self, events: Sequence[Event], jobs: Sequence[EventJob]) -> FlushResult:
-        """Store events and the jobs of new events together."""
-        ...
-
-    async def known(self, events: Sequence[Event]) -> dict[EventKey, Event]:
-        """Return the stored events that conflict with these."""
-        ...
-
-    async def known_jobs(self, jobs: Sequence[JobKey]) -> dict[JobKey, JobPosition]:
-        """Return the positions of these jobs, as far as they exist."""
-        ...
-
-    async def probe(self) -> None:
-        """Raise an error if Postgres stores no rows now, regardless of their content."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class StoredEvent(NamedTuple):
@@ -82,32 +63,19 @@ class EventWriterLimits:
     """The longest pause between two attempts."""
 
 
-class _PutRequest:
-    """The events and jobs of one caller, the number of jobs per event, and the future."""
+class _PutRequest(PendingRequest[list[StoredEvent]]):
+    """The events and jobs of one caller, and the number of jobs per event."""
 
-    __slots__ = ("counts", "events", "future", "jobs", "rows", "tenant", "weight")
+    __slots__ = ("counts", "events", "jobs", "rows", "tenant", "weight")
 
     def __init__(self, events: list[Event], jobs: list[EventJob], counts: list[int]) -> None:
+        super().__init__()
         self.events = events
         self.jobs = jobs
         self.counts = counts
         self.tenant = events[0].tenant
         self.rows = len(events) + len(jobs)
         self.weight = ROW_WEIGHT * self.rows + sum(len(event.data or b"") for event in events)
-        self.future: asyncio.Future[list[StoredEvent]] = asyncio.get_running_loop().create_future()
-
-    @property
-    def abandoned(self) -> bool:
-        """Return whether the caller has stopped waiting."""
-        return self.future.done()
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
-
-    def abandon(self) -> None:
-        if not self.future.cancel() and not self.future.cancelled():
-            self.future.exception()  # mark the exception as retrieved, else asyncio logs it
 
 
 class EventWriter:
@@ -115,8 +83,8 @@ class EventWriter:
 
     def __init__(
         self,
-        store: EventPersistence,
-        subscriptions: SubscriptionLookup,
+        store: EventStore,
+        subscriptions: SubscriptionCache,
         new_id: Callable[[], str],
         notify_pools: NotifyPools,
         wanted: Callable[[Subscription, Event], bool],
@@ -158,16 +126,9 @@ class EventWriter:
             return []
         request = _PutRequest(list(events), *await self._matcher.match(events))
         self._admit(request)
-        loop = asyncio.get_running_loop()
-        timer = loop.call_later(self._bounds.patience, request.fail, _late())
-        try:
-            return await request.future
-        finally:
-            timer.cancel()
-            request.abandon()
+        return await request.result(self._bounds.patience, _late)
 
     async def close(self) -> None:
-        """Stop, and fail the requests that are still queued."""
         await self._commit.close()
         for request in self._commit.waiting:
             request.fail(UnavailableError("shutting down"))

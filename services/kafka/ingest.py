@@ -4,28 +4,22 @@ A batch is done when all of it is in Postgres; until then it is tried again, whi
 message is deduplicated by its position in its topic.
 """
 
-import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import structlog
 
 from core.kafka.message import KafkaMessage, UndecodableMessage, read_message
 from core.shared.address import Address
-from core.shared.backoff import backoff
 from core.shared.errors import OverloadedError, UnavailableError
-from core.waits.incoming_event import (
-    CorrelationIds,
-    IncomingEvent,
-    MissingId,
-    offer_of,
-    unaddressed_event,
-)
+from core.waits.incoming_event import IncomingEvent, MissingIds, offer_of, unaddressed_event
 from core.waits.messages import Offer, OfferReply, RefusalKind, RefusedReply, Reply, WaitMessage
 from core.waits.state import ParkedEvent
+from services.kafka.ingest_store import PostgresIngestStore
+from services.shared.retry import log_outage, pause
 from services.shared.split_write import SplitWrite
 from services.waits.intake import CorrelationResolver
 from storage.postgres.error_class import is_server_error
@@ -38,48 +32,20 @@ MAX_FAILURES = 60
 SLOW_TRIES = 10
 
 
-class IngestStore(Protocol):
-    """What ingest writes itself: events without ids to the inbox, and dead letters."""
-
-    async def park(self, events: Sequence[ParkedEvent]) -> None: ...
-
-    async def add_dead_letters(
-        self, tenant: int, failed: Sequence[tuple[KafkaMessage, str]]
-    ) -> None: ...
-
-    async def probe(self) -> None:
-        """Raise if Postgres stores no rows now, whatever their content."""
-        ...
-
-
-class EventHook(Protocol):
-    """Gets every event that is or will be stored, some of them twice."""
-
-    async def __call__(self, tenant: int, events: Sequence[IncomingEvent]) -> None: ...
-
-
-async def no_hook(tenant: int, events: Sequence[IncomingEvent]) -> None:
-    """Do nothing."""
-
-
 @dataclass(slots=True)
 class IngestResult:
     """What became of a batch of messages."""
 
     messages: int = 0
-    verdicts: dict[str, int] = field(default_factory=dict)
+    verdicts: Counter[str] = field(default_factory=Counter)
     unplaced: int = 0
     dead_letters: list[tuple[KafkaMessage, str]] = field(default_factory=list)
-
-    def count(self, verdict: str, times: int = 1) -> None:
-        self.verdicts[verdict] = self.verdicts.get(verdict, 0) + times
 
     def add(self, other: "IngestResult") -> None:
         self.messages += other.messages
         self.unplaced += other.unplaced
         self.dead_letters += other.dead_letters
-        for verdict, times in other.verdicts.items():
-            self.count(verdict, times)
+        self.verdicts.update(other.verdicts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +54,10 @@ class IngestDeps:
 
     resolver: CorrelationResolver
     send_many: Callable[[list[WaitMessage]], Awaitable[list[Reply]]]
-    store: IngestStore
+    store: PostgresIngestStore
     now: Callable[[], float]
     chance: Callable[[], float]
     new_turn_id: Callable[[], str]
-    hook: EventHook = no_hook
 
 
 class Ingest:
@@ -126,8 +91,8 @@ class Ingest:
             )
             done.add(await self._dead_letter_with_retries(tenant, message, repr(error)))
 
-        async def pause(attempt: int, error: Exception) -> None:
-            log.warning("ingest.database_away", error=type(error).__name__)
+        async def wait(attempt: int, error: Exception) -> None:
+            log_outage(error, who="ingest")
             await self._back_off(attempt, len(messages))
 
         writing = SplitWrite(
@@ -135,7 +100,7 @@ class Ingest:
             settle=settle,
             refuse=refuse,
             probe=self._deps.store.probe,
-            pause=pause,
+            pause=wait,
             slow_tries=SLOW_TRIES,
         )
         await writing.run(messages)
@@ -172,9 +137,18 @@ class Ingest:
                 decoded.append((message, event))
         events = [event for _, event in decoded]
         found = await self._deps.resolver.find_all(tenant, events) if events else []
-        await self._park(tenant, turn_id, events, found, done)
-        await self._offer(tenant, turn_id, decoded, found, done)
-        await self._deps.hook(tenant, events)
+        offers: list[tuple[KafkaMessage, Offer]] = []
+        without_ids: list[ParkedEvent] = []
+        for (message, event), ids in zip(decoded, found, strict=True):
+            if isinstance(ids, MissingIds):
+                without_ids.append(unaddressed_event(tenant, event, turn_id, self._deps.now()))
+            else:
+                address = Address(tenant, ids.execution_id, ids.correlation_id)
+                offers.append((message, offer_of(address, ids.fields, event, turn_id)))
+        if without_ids:
+            await self._deps.store.park(without_ids)
+            done.unplaced = len(without_ids)
+        await self._offer(offers, done)
         if done.dead_letters:
             await self._deps.store.add_dead_letters(tenant, done.dead_letters)
         return done
@@ -187,38 +161,8 @@ class Ingest:
             )
         return read_message(message)
 
-    async def _park(
-        self,
-        tenant: int,
-        turn_id: str,
-        events: list[IncomingEvent],
-        found: list[CorrelationIds | MissingId],
-        done: IngestResult,
-    ) -> None:
-        now = self._deps.now()
-        without_ids = [
-            unaddressed_event(tenant, event, turn_id, now)
-            for event, ids in zip(events, found, strict=True)
-            if isinstance(ids, MissingId)
-        ]
-        if without_ids:
-            await self._deps.store.park(without_ids)
-            done.unplaced = len(without_ids)
-
-    async def _offer(
-        self,
-        tenant: int,
-        turn_id: str,
-        decoded: list[tuple[KafkaMessage, IncomingEvent]],
-        found: list[CorrelationIds | MissingId],
-        done: IngestResult,
-    ) -> None:
-        """Offer the events that have ids until each has a final reply."""
-        open_: list[tuple[KafkaMessage, Offer]] = []
-        for (message, event), ids in zip(decoded, found, strict=True):
-            if isinstance(ids, CorrelationIds):
-                address = Address(tenant, ids.execution_id, ids.correlation_id)
-                open_.append((message, offer_of(address, ids.fields, event, turn_id)))
+    async def _offer(self, open_: list[tuple[KafkaMessage, Offer]], done: IngestResult) -> None:
+        """Offer events until each has a final reply."""
         attempt = 0
         failures: dict[str, int] = {}
         while open_:
@@ -245,8 +189,7 @@ class Ingest:
         log.warning("ingest.held_back", events=events, attempt=attempt)
         self.held_back += 1
         try:
-            pause = backoff(attempt, base=0.1, cap=2.0, jitter=self._deps.chance())
-            await asyncio.sleep(pause)
+            await pause(attempt, base=0.1, cap=2.0, chance=self._deps.chance)
         finally:
             self.held_back -= 1
 
@@ -266,12 +209,11 @@ def _is_to_be_retried(reply: Reply, offer: Offer, failures: dict[str, int]) -> b
 
 
 def _note(done: IngestResult, message: KafkaMessage, reply: Reply) -> None:
-    """Count the final reply to a message."""
     if isinstance(reply, OfferReply):
-        done.count(reply.verdict)
+        done.verdicts[reply.verdict] += 1
     elif isinstance(reply, RefusedReply) and reply.kind is RefusalKind.FULL and reply.verdict:
         # Only a log entry is missing, of a log that has hundreds like it.
-        done.count(reply.verdict)
+        done.verdicts[reply.verdict] += 1
     else:
         done.dead_letters.append((message, _describe_refusal(reply)))
 

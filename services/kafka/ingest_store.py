@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from core.access.usage_counter import UsageCounter
 from core.kafka.message import KafkaMessage
-from core.shared.usage_counter import UsageCounter
 from core.waits.state import ParkedEvent
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import count_dead_letters

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -13,24 +14,15 @@ WRITE_EVERY = 1.0
 MAX_WARNINGS = 1_000
 
 
-def _nothing() -> Iterable[NewWarning]:
-    return ()
-
-
+@dataclass(eq=False, repr=False)
 class WarningWriter:
     """Collects warnings; those of one source are merged."""
 
-    def __init__(
-        self,
-        write: Callable[[NewWarning], Awaitable[object]],
-        more: Callable[[], Iterable[NewWarning]] = _nothing,
-    ) -> None:
-        self._write = write
-        self._more = more
-        self._open: dict[tuple[int, str, str], NewWarning] = {}
+    _write: Callable[[NewWarning], Awaitable[object]]
+    _more: Callable[[], Iterable[NewWarning]] = tuple
+    _open: dict[tuple[int, str, str], NewWarning] = field(default_factory=dict)
 
     def add(self, warning: NewWarning) -> None:
-        """Queue a warning."""
         key = (warning.tenant, warning.category, warning.source)
         if key in self._open or len(self._open) < MAX_WARNINGS:
             self._open[key] = warning

@@ -28,14 +28,12 @@ class Cache(Generic[K, V]):
         self._changes = 0
 
     async def get(self, key: K) -> V:
-        """Return the value; read it if it is unknown or too old."""
         known = self._values.get(key)
         if known is not None and self._monotonic() < known[1]:
             return known[0]
         return await self._read(key)
 
     def has(self, key: K) -> bool:
-        """Return whether the value was read before, regardless of its age."""
         return key in self._values
 
     async def refresh(self, key: K) -> V:
@@ -46,7 +44,6 @@ class Cache(Generic[K, V]):
         return await self._read(key)
 
     def forget(self, key: K) -> None:
-        """Read the value again next time."""
         self._changes += 1
         self._values.pop(key, None)
         self._reading.pop(key, None)  # the query under way may have started before the change
@@ -57,7 +54,6 @@ class Cache(Generic[K, V]):
         self._reading.clear()
 
     def forget_where(self, are_meant: Callable[[K], bool]) -> None:
-        """Read the values of matching keys again next time."""
         self._changes += 1
         for known in (self._values, self._reading):
             for key in [key for key in known if are_meant(key)]:

@@ -2,22 +2,22 @@
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Callable
+from functools import partial
 
 import structlog
 
-from core.shared.backoff import backoff
+from services.shared.retry import Pauses, retrying
 from storage.postgres.change_notifications import CHANNEL, read_notice
 from storage.postgres.error_class import DATABASE_ERRORS
 from storage.postgres.pool import Connection, PoolOptions, open_connection
 from storage.postgres.queries import Q
 
-log = structlog.get_logger("notices")
+log = structlog.get_logger("change_listener")
 
 PING_INTERVAL = 15.0
 """Seconds after which an idle connection is checked by a query."""
-MAX_PAUSE = 5.0
+_PAUSES = Pauses(base=0.1, cap=5.0)
 
 
 class ChangeListener:
@@ -27,7 +27,6 @@ class ChangeListener:
         self._ask_every = ask_every
         self._calls: dict[str, list[Callable[[int | None], None]]] = {}
         self._on_connect: list[Callable[[], None]] = []
-        self._failures = 0
         self.listening = asyncio.Event()
         """Set while the connection receives notifications."""
 
@@ -44,20 +43,8 @@ class ChangeListener:
         self._calls.setdefault(topic, []).append(call)
 
     async def run_forever(self, dsn: str) -> None:
-        """Listen, and connect again whenever the connection is lost."""
-        while True:
-            try:
-                await self._listen(PoolOptions(dsn=dsn, name="notices", statement_timeout=5.0))
-            except DATABASE_ERRORS as error:
-                log.warning("notices.lost", error=type(error).__name__)
-            pause = backoff(
-                self._failures,
-                base=0.1,
-                cap=MAX_PAUSE,
-                jitter=random.random(),  # noqa: S311  no secret
-            )
-            self._failures += 1
-            await asyncio.sleep(pause)
+        options = PoolOptions(dsn=dsn, name="change_listener", statement_timeout=5.0)
+        await retrying(partial(self._listen, options), errors=DATABASE_ERRORS, pauses=_PAUSES)
 
     async def _listen(self, options: PoolOptions) -> None:
         conn = await open_connection(options)
@@ -66,7 +53,6 @@ class ChangeListener:
             conn.add_termination_listener(lambda _conn: gone.set())
             await conn.add_listener(CHANNEL, self._heard)
             self.listening.set()
-            self._failures = 0
             # Changes before this moment were not notified, so all topics count as changed.
             for topic in self._calls:
                 self._call(topic, None)
@@ -74,6 +60,7 @@ class ChangeListener:
                 call()
             while not gone.is_set():
                 await self._is_there(conn, gone)
+            raise ConnectionError("the connection for notifications was closed")
         finally:
             self.listening.clear()
             conn.terminate()
@@ -93,4 +80,4 @@ class ChangeListener:
             try:
                 call(tenant)
             except Exception:
-                log.exception("notices.call_failed", topic=topic)
+                log.exception("change_listener.call_failed", topic=topic)

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -10,6 +11,7 @@ T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 
+@dataclass(eq=False, repr=False)
 class GroupCommit(Generic[T]):
     """Writes items in batches, one batch at a time, without timers.
 
@@ -17,28 +19,19 @@ class GroupCommit(Generic[T]):
     `max_cost`. An item that costs more is written alone. `write` has to handle every item.
     """
 
-    def __init__(
-        self,
-        write: Callable[[list[T]], Awaitable[object]],
-        max_items: int,
-        *,
-        cost: Callable[[T], tuple[int, int]] | None = None,
-        max_cost: tuple[int, int] = (0, 0),
-    ) -> None:
-        self.waiting: deque[T] = deque()
-        self._write = write
-        self._max_items = max_items
-        self._cost = cost
-        self._max_cost = max_cost
-        self._under_way = 0
-        self._running: asyncio.Task[None] | None = None
+    write: Callable[[list[T]], Awaitable[object]]
+    max_items: int
+    cost: Callable[[T], tuple[int, int]] | None = None
+    max_cost: tuple[int, int] = (0, 0)
+    waiting: deque[T] = field(default_factory=deque)
+    _under_way: int = 0
+    _running: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """Count the items that are not written yet."""
         return len(self.waiting) + self._under_way
 
     def add(self, *items: T) -> None:
-        """Add items to the next batch."""
         self.waiting.extend(items)
         if self._running is None:
             self._running = asyncio.create_task(self._run())
@@ -57,7 +50,7 @@ class GroupCommit(Generic[T]):
             while self.waiting:
                 batch = self._next_batch()
                 self._under_way = len(batch)
-                await self._write(batch)
+                await self.write(batch)
                 self._under_way = 0
         finally:
             # Not in a callback: a caller that adds again as soon as it is answered runs before
@@ -66,13 +59,13 @@ class GroupCommit(Generic[T]):
             self._under_way = 0
 
     def _next_batch(self) -> list[T]:
-        if self._cost is None:
-            return [self.waiting.popleft() for _ in range(min(self._max_items, len(self.waiting)))]
+        if self.cost is None:
+            return [self.waiting.popleft() for _ in range(min(self.max_items, len(self.waiting)))]
         batch: list[T] = []
         first = second = 0
-        while self.waiting and len(batch) < self._max_items:
-            one, other = self._cost(self.waiting[0])
-            is_full = first + one > self._max_cost[0] or second + other > self._max_cost[1]
+        while self.waiting and len(batch) < self.max_items:
+            one, other = self.cost(self.waiting[0])
+            is_full = first + one > self.max_cost[0] or second + other > self.max_cost[1]
             if batch and is_full:
                 break
             batch.append(self.waiting.popleft())

@@ -5,7 +5,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -25,22 +25,6 @@ RETRY_FIRST, RETRY_LAST = 0.1, 2.0
 RENEW_EVERY = 15.0
 
 
-class Leases(Protocol):
-    """Leases of numbers."""
-
-    async def take(self) -> int | None:
-        """Lease a number; return None if none is free."""
-        ...
-
-    async def renew(self, number: int) -> bool:
-        """Extend the lease; return False if it was lost."""
-        ...
-
-    async def release(self, number: int) -> None:
-        """End the lease."""
-        ...
-
-
 class IdLeases:
     """Leases in Postgres, under a name that is unique to this process."""
 
@@ -49,35 +33,27 @@ class IdLeases:
         self._holder = f"{owner_name(name)}:{new_turn_id()}"
 
     async def take(self) -> int | None:
-        """Lease a number; return None if another process was faster."""
         return await table.lease_maker(self._pool, self._holder)
 
     async def renew(self, number: int) -> bool:
-        """Extend the lease; return False if it was lost."""
         return await table.renew_maker(self._pool, number, self._holder)
 
     async def release(self, number: int) -> None:
-        """End the lease."""
         await table.release_maker(self._pool, number, self._holder)
 
 
+@dataclass(eq=False, repr=False)
 class IdGenerator:
     """Creates ids while its lease lasts; the process may start while Postgres is away."""
 
-    def __init__(
-        self,
-        leases: Leases,
-        now: Callable[[], float],
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._leases = leases
-        self._now = now
-        self._monotonic = monotonic
-        self._number: int | None = None
-        self._maker: IdMaker | None = None
-        self._valid_until = 0.0
-        self._keeping: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
+    _leases: IdLeases
+    _now: Callable[[], float]
+    _monotonic: Callable[[], float] = time.monotonic
+    _number: int | None = None
+    _maker: IdMaker | None = None
+    _valid_until: float = 0.0
+    _keeping: asyncio.Task[None] | None = None
+    _hurry: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __call__(self) -> str:
         """Create an id.
@@ -99,7 +75,6 @@ class IdGenerator:
         self._hurry.set()
 
     async def close(self) -> None:
-        """Create no more ids, and release the number."""
         if self._keeping is not None:
             self._keeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -49,7 +49,9 @@ class SplitWrite(Generic[T, R]):
         tries = attempt = 0
         takes_others = False
         while parts:
-            part = self._wanted(parts.pop())
+            part = parts.pop()
+            if self.is_wanted is not None:
+                part = list(filter(self.is_wanted, part))
             if not part:
                 continue
             try:
@@ -77,9 +79,6 @@ class SplitWrite(Generic[T, R]):
             else:
                 takes_others, attempt = True, 0
                 await self.settle(part, written)
-
-    def _wanted(self, part: list[T]) -> list[T]:
-        return part if self.is_wanted is None else list(filter(self.is_wanted, part))
 
     async def _takes_others(self) -> bool:
         try:

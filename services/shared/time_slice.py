@@ -16,20 +16,20 @@ Made = TypeVar("Made")
 class TimeSlice:
     """Measures how long the current task has run without yielding."""
 
-    __slots__ = ("_until",)
+    __slots__ = ("_clock", "_step", "_until")
 
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + STEP
+    def __init__(self, step: float = STEP, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._step = step
+        self._clock = clock
+        self._until = clock() + step
 
     @property
     def is_due(self) -> bool:
-        """Return whether the task should yield."""
-        return time.perf_counter() > self._until
+        return self._clock() > self._until
 
     async def take(self) -> None:
-        """Yield to other tasks."""
         await asyncio.sleep(0)
-        self._until = time.perf_counter() + STEP
+        self._until = self._clock() + self._step
 
 
 async def offload_if_large(work: Callable[[], Made], size: int) -> Made:

@@ -15,7 +15,7 @@ class CompletionTopics:
 
     def __init__(self, kafka: KafkaConfig | None, slug_of: SlugOf) -> None:
         self._kafka = kafka
-        self._book = TopicRouting.of(kafka) if kafka is not None else None
+        self._routing = TopicRouting.of(kafka) if kafka is not None else None
         self._slug_of = slug_of
 
     async def check(self, tenant: int, waits: Iterable[WaitConfig]) -> None:
@@ -24,15 +24,15 @@ class CompletionTopics:
         Raises:
             InvalidError: A topic belongs to another tenant, or to none.
         """
-        if self._book is None:
+        if self._routing is None:
             return
         requested: set[str] = set()
         for wait in waits:
-            self._book.check_awaited(_awaited(wait))
+            self._routing.check_awaited(_awaited(wait))
             if wait.completion_topic is not None:
                 requested.add(wait.completion_topic)
         if requested:
-            self._book.check_completion_topics(sorted(requested), await self._slug_of(tenant))
+            self._routing.check_completion_topics(sorted(requested), await self._slug_of(tenant))
 
     async def config_of(self, tenant: int) -> KafkaConfig | None:
         """Return the configuration with the completion topic of one tenant."""

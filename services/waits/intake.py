@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from core.access.tokens import TOKEN_SCOPE
+from core.access.usage_counter import UsageCounter
 from core.shared.address import Address, check_id
 from core.shared.errors import ForbiddenError, InvalidError
 from core.shared.json_path import MISSING, find
-from core.shared.usage_counter import UsageCounter
 from core.waits.incoming_event import (
     CorrelationIds,
     IncomingEvent,
-    MissingId,
+    MissingIds,
     find_ids,
     offer_of,
     unaddressed_event,
@@ -77,8 +77,7 @@ class CorrelationResolver:
         self._id_fields = id_fields
         self._load = load
 
-    async def find(self, tenant: int, event: IncomingEvent) -> CorrelationIds | MissingId:
-        """Find the ids of one event, or name the id that is missing."""
+    async def find(self, tenant: int, event: IncomingEvent) -> CorrelationIds | MissingIds:
         known = await self._id_fields.known(tenant)
         found = find_ids(event.headers, event.body, known)
         if isinstance(found, list) and len(found) == 1:
@@ -87,17 +86,17 @@ class CorrelationResolver:
 
     async def find_all(
         self, tenant: int, events: Sequence[IncomingEvent]
-    ) -> list[CorrelationIds | MissingId]:
+    ) -> list[CorrelationIds | MissingIds]:
         """Find the ids of many events; field names are read again at most once."""
         known = await self._id_fields.known(tenant)
         found = [find_ids(event.headers, event.body, known) for event in events]
-        if any(isinstance(one, MissingId) for one in found):
+        if any(isinstance(one, MissingIds) for one in found):
             # Another process may have registered a wait with names that are new to this one.
             current = await self._id_fields.current(tenant)
             if current != known:
                 found = [find_ids(event.headers, event.body, current) for event in events]
         return [
-            one if isinstance(one, MissingId)
+            one if isinstance(one, MissingIds)
             else one[0] if len(one) == 1
             else await self._choose(tenant, one)
             for one in found
@@ -113,10 +112,10 @@ class CorrelationResolver:
 
 @dataclass(frozen=True, slots=True)
 class UnaddressedEvent:
-    """An event without an id: its inbox entry, and the id that is missing."""
+    """An event without an id: its inbox entry, and what is missing."""
 
     parked: ParkedEvent
-    missing: MissingId
+    missing: MissingIds
 
 
 class EventIntake:
@@ -141,7 +140,6 @@ class EventIntake:
         self._resolver = CorrelationResolver(id_fields, database.bind(waits.load_waits))
 
     async def address(self, tenant: int, event: IncomingEvent) -> Offer | UnaddressedEvent:
-        """Make the offer of an event, or say which id it lacks."""
         return self._placed(tenant, event, await self._resolver.find(tenant, event))
 
     async def address_all(
@@ -160,7 +158,6 @@ class EventIntake:
         return offer_of(address, fields, event, self._new_turn_id(), by_token=True)
 
     async def park(self, events: Sequence[UnaddressedEvent]) -> None:
-        """Store events without ids in the inbox."""
         if not events:
             return
         parked = [event.parked for event in events]
@@ -169,10 +166,10 @@ class EventIntake:
         count_parked(self._usage, parked)
 
     def _placed(
-        self, tenant: int, event: IncomingEvent, ids: CorrelationIds | MissingId
+        self, tenant: int, event: IncomingEvent, ids: CorrelationIds | MissingIds
     ) -> Offer | UnaddressedEvent:
         turn_id = self._new_turn_id()
-        if isinstance(ids, MissingId):
+        if isinstance(ids, MissingIds):
             return UnaddressedEvent(unaddressed_event(tenant, event, turn_id, self._now()), ids)
         address = Address(tenant, ids.execution_id, ids.correlation_id)
         return offer_of(address, ids.fields, event, turn_id)
@@ -195,13 +192,11 @@ class EventIntake:
 async def insert_inbox_rows(
     pool: Pool, parked: list[tuple[bytes, ParkedEvent]], early_ttl: float
 ) -> None:
-    """Store events in the inbox under the keys of their correlations."""
     async with pool.acquire() as conn:
         await flush.write_parked(conn, parked, early_ttl)
 
 
 def contradicts(event: IncomingEvent, fields: IdFields, address: Address) -> bool:
-    """Return whether the event names other ids than the address has."""
     correlation, execution = _ids_in(event, fields)
     return (correlation is not None and correlation != address.correlation_id) or (
         execution is not None and execution != address.execution_id
@@ -209,7 +204,6 @@ def contradicts(event: IncomingEvent, fields: IdFields, address: Address) -> boo
 
 
 def repeats(event: IncomingEvent, fields: IdFields, address: Address) -> bool:
-    """Return whether the event names the address's correlation."""
     return address.correlation_id in _ids_in(event, fields)
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.waits.spec import IdFields
 from storage.encryption.secret_values import decrypt_bytes, encrypt_bytes, signing_secret_at
@@ -45,19 +47,12 @@ class ChildKey:
 
 async def create_tenant(pool: Pool, slug: str) -> int:
     """Create the tenant unless the slug exists; return its number."""
-    tenant: int = await pool.fetchval(Q["create_tenant"], slug)
-    return tenant
+    return int(await pool.fetchval(Q["create_tenant"], slug))
 
 
 async def tenants(pool: Pool) -> dict[str, int]:
     """Return the number of every tenant by slug."""
     return {row["slug"]: row["tenant_id"] for row in await pool.fetch(Q["list_tenants"])}
-
-
-async def find_tenant(pool: Pool, slug: str) -> int | None:
-    """Return the tenant's number, or None if there is no such tenant."""
-    tenant: int | None = await pool.fetchval(Q["find_tenant"], slug)
-    return tenant
 
 
 async def slug_of(pool: Pool, tenant: int) -> str | None:
@@ -92,7 +87,6 @@ async def add_child_key(conn: Connection, key: NewKey, maker: str) -> ChildKey |
 
 
 def _values_of(key: NewKey) -> tuple[Any, ...]:
-    """Return the parameters of create_key and create_child_key in their order."""
     return (
         key.prefix,
         key.tenant,
@@ -103,28 +97,12 @@ def _values_of(key: NewKey) -> tuple[Any, ...]:
     )
 
 
-async def count_keys(pool: Pool, tenant: int) -> int:
-    """Count a tenant's live keys."""
-    count: int = await pool.fetchval(Q["count_keys"], tenant)
-    return count
-
-
 async def find_key(pool: Pool, prefix: str) -> Credential | None:
-    """Return the live key with this prefix."""
     row = await pool.fetchrow(Q["find_key"], prefix)
-    if row is None:
-        return None
-    return Credential(
-        row["tenant_id"],
-        row["name"],
-        row["secret_hash"],
-        frozenset(row["permissions"]),
-        row["lives"],
-    )
+    return Credential(**{**row, "permissions": frozenset(row["permissions"])}) if row else None
 
 
 async def live_prefixes(pool: Pool, prefixes: list[str]) -> set[str]:
-    """Return those of these prefixes that belong to live keys."""
     return {row["prefix"] for row in await pool.fetch(Q["live_prefixes"], prefixes)}
 
 
@@ -173,11 +151,4 @@ async def list_profiles(pool: Pool, tenant: int) -> list[IdFields]:
 
 async def create_profile(pool: Pool, tenant: int, fields: IdFields) -> None:
     """Store id names; call it before acknowledging the first wait that uses them."""
-    await pool.execute(
-        Q["create_profile"],
-        tenant,
-        fields.correlation_field,
-        fields.execution_field,
-        fields.correlation_header,
-        fields.execution_header,
-    )
+    await pool.execute(Q["create_profile"], tenant, *msgspec.structs.astuple(fields))

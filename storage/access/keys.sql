@@ -4,9 +4,6 @@ insert into tenants (slug) values ($1)
     on conflict (slug) do update set slug = excluded.slug
 returning tenant_id;
 
--- name: find_tenant
-select tenant_id from tenants where slug = $1;
-
 -- name: tenant_slug
 select slug from tenants where tenant_id = $1;
 
@@ -30,14 +27,9 @@ select $1, $2, $3, $4, $5, least(now() + $6 * interval '1 second', maker.expires
    for share
 returning extract(epoch from expires_at)::float8 as expires_at;
 
--- name: count_keys
--- How many live keys a tenant has.
-select count(*) from api_keys
- where tenant_id = $1 and revoked_at is null and (expires_at is null or expires_at > now());
-
 -- name: find_key
 -- The live key of a prefix, and the seconds until it expires.
-select tenant_id, name, secret_hash, permissions,
+select tenant_id as tenant, name, secret_hash, permissions,
        extract(epoch from expires_at - now())::float8 as lives
   from api_keys
  where prefix = $1

@@ -33,13 +33,8 @@ async def rotate(pool: Pool, purpose: str, fresh: bytes, grace: float) -> int:
         await conn.execute(Q["forget_secrets"], KEEP_RETIRED)
         stored = encrypt_bytes(fresh, signing_secret_at(purpose))
         secret_id: int = await conn.fetchval(Q["add_secret"], purpose, stored)
-        await audit_log.add(
-            conn,
-            ANCHOR,
-            COMMAND_LINE,
-            AuditAction.SIGNING_SECRET_ROTATED,
-            [f"{purpose} {secret_id}"],
-        )
+        action, rotated = AuditAction.SIGNING_SECRET_ROTATED, [f"{purpose} {secret_id}"]
+        await audit_log.add(conn, ANCHOR, COMMAND_LINE, action, rotated)
         await change_notifications.notify(conn, ChangeTopic.SIGNING_SECRETS)
         return secret_id
 

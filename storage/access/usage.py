@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from core.access.usage_counter import UsageCounts
 from core.shared.quotas import Quota, StorageUsage, StoredKind
-from core.shared.usage_counter import UsageCounts
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 
@@ -21,23 +21,18 @@ class UsageDay:
 
 @dataclass(frozen=True, slots=True)
 class UsageSums:
-    """Rows and bytes of one tenant."""
-
     rows: int = 0
     bytes: int = 0
 
 
 @dataclass(slots=True)
 class UsageReading:
-    """The usage of several tenants."""
-
     today: UsageDay
     stored_today: dict[int, UsageSums] = field(default_factory=dict)
     own_quotas: dict[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 async def add(conn: Connection | Pool, counts: UsageCounts) -> None:
-    """Add counts to the stored counters."""
     if counts:
         await conn.execute(
             Q["add_usage"],
@@ -72,8 +67,8 @@ async def read_before_today(
 def usage_of(today: UsageSums, before: UsageSums) -> StorageUsage:
     """Combine both sums into the usage that quotas limit."""
     return StorageUsage(
-        rows_today=today.rows,
-        bytes_today=today.bytes,
+        rows_per_day=today.rows,
+        bytes_per_day=today.bytes,
         stored_rows=max(0, before.rows + today.rows),
         stored_bytes=max(0, before.bytes + today.bytes),
     )
@@ -81,18 +76,15 @@ def usage_of(today: UsageSums, before: UsageSums) -> StorageUsage:
 
 async def count(pool: Pool, tenant: int, quota: Quota, most: int) -> int:
     """Count a tenant's objects that a quota limits, up to `most`."""
-    found: int = await pool.fetchval(Q[f"quota_{quota.value}"], tenant, most)
-    return found
+    return int(await pool.fetchval(Q[f"quota_{quota.value}"], tenant, most))
 
 
 async def count_known(pool: Pool, tenant: int, quota: Quota, names: Sequence[str]) -> int:
     """Count how many of these names a tenant already has."""
-    found: int = await pool.fetchval(Q[f"known_{quota.value}"], tenant, list(names))
-    return found
+    return int(await pool.fetchval(Q[f"known_{quota.value}"], tenant, list(names)))
 
 
 async def own_quotas(pool: Pool, tenant: int) -> Mapping[str, int]:
-    """Read the quotas that were set for this tenant."""
     rows = await pool.fetch(Q["own_quotas"], [tenant])
     own: Mapping[str, int] = json.loads(rows[0]["quotas"]) if rows else {}
     return own

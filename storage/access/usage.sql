@@ -95,6 +95,11 @@ select count(*) from (select from subscriptions where tenant_id = $1 limit $2) a
 -- Served by: wait_topics_tenant.
 select count(*) from (select from wait_topics where tenant_id = $1 limit $2) as found;
 
+-- name: quota_collections
+-- How many collections a tenant has, up to $2.
+-- Served by: collections_tenant_id_name_key.
+select count(*) from (select from collections where tenant_id = $1 limit $2) as found;
+
 -- name: known_eventTypes
 -- How many of these codes ($2) are event types of a tenant.
 -- Served by: event_types_pkey.

@@ -6,9 +6,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import asyncpg
+import msgspec
 
 from core.dispatch.groups import GroupMember
-from core.dispatch.job import JobStatus, Mode
 from storage.postgres.bounded_scan import SCAN_LIMIT
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
@@ -73,14 +73,14 @@ class Group:
 async def list_keys(
     pool: Pool,
     tenant: int,
-    look: GroupSelection,
+    selection: GroupSelection,
     pools: Sequence[int],
     after: PoolGroupKey,
     limit: int,
 ) -> list[PoolGroupKey]:
     """Read the keys of the next groups, by pool and name."""
-    more = (SCAN_LIMIT,) if look is GroupSelection.FAILED else ()
-    rows = await pool.fetch(Q[look.value], tenant, *after, sorted(pools), limit, *more)
+    more = (SCAN_LIMIT,) if selection is GroupSelection.FAILED else ()
+    rows = await pool.fetch(Q[selection.value], tenant, *after, sorted(pools), limit, *more)
     return [PoolGroupKey(*row) for row in rows]
 
 
@@ -90,7 +90,9 @@ async def read(
     """Read the current state of these groups, in their order."""
     pools, names = [one.pool_no for one in places], [one.name for one in places]
     fronts = await pool.fetch(Q["group_fronts"], tenant, pools, names)
-    members = {(row["place"], row["failed"]): _member(row) for row in fronts}
+    members = {
+        (row["place"], row["failed"]): msgspec.convert(dict(row), GroupMember) for row in fronts
+    }
     sizes = await pool.fetch(Q["group_sizes"], tenant, pools, names, count_to)
     return [
         Group(
@@ -133,20 +135,6 @@ async def park(
 async def unpark(pool: Pool, tenant: int, group: PoolGroupKey) -> bool:
     """Unpark a group; return False if it was not parked."""
     return await pool.fetchval(Q["unpark_group"], group.pool_no, tenant, group.name) is not None
-
-
-def _member(row: asyncpg.Record) -> GroupMember:
-    return GroupMember(
-        job_id=row["job_id"],
-        status=JobStatus(row["status"]),
-        mode=Mode(row["mode"]),
-        sequence=row["sequence"],
-        position=row["position"],
-        created_at=row["created_at"],
-        scheduled_for=row["scheduled_for"],
-        attempt_count=row["attempt_count"],
-        last_error=row["last_error"],
-    )
 
 
 def _parking(row: asyncpg.Record) -> Parking | None:

@@ -43,29 +43,24 @@ async def apply(
             RESULTING_STATUS.get(action),
             action is JobAction.IGNORE,
         )
-    found = {row["job_id"]: _told(tenant, action, row) for row in rows}
+    found = {row["job_id"]: _result(tenant, action, row) for row in rows}
     return [found.get(job_id, JobActionResult(job_id, Fate.UNKNOWN)) for job_id in job_ids]
 
 
-def _told(tenant: int, action: JobAction, row: asyncpg.Record) -> JobActionResult:
-    was = JobStatus(row["status"])
-    changed = bool(row["changed"])
-    return JobActionResult(
-        row["job_id"],
-        Fate.DONE if changed else refusal_of(action, was, ignored=row["ignored"]),
-        was,
-        row["pool_no"],
-        _pointer(tenant, row) if changed and action is JobAction.REQUEUE else None,
-    )
-
-
-def _pointer(tenant: int, row: asyncpg.Record) -> JobRef:
-    return JobRef(
-        tenant=tenant,
-        job_id=row["job_id"],
-        position=row["position"],
-        target=row["target_url"],
-        mode=Mode(row["mode"]),
-        group=row["message_group"],
-        sequence=row["sequence"],
-    )
+def _result(tenant: int, action: JobAction, row: asyncpg.Record) -> JobActionResult:
+    job_id, was = row["job_id"], JobStatus(row["status"])
+    if not row["changed"]:
+        refusal = refusal_of(action, was, ignored=row["ignored"])
+        return JobActionResult(job_id, refusal, was, row["pool_no"])
+    ref = None
+    if action is JobAction.REQUEUE:
+        ref = JobRef(
+            tenant=tenant,
+            job_id=job_id,
+            position=row["position"],
+            target=row["target_url"],
+            mode=Mode(row["mode"]),
+            group=row["message_group"],
+            sequence=row["sequence"],
+        )
+    return JobActionResult(job_id, Fate.DONE, was, row["pool_no"], ref)

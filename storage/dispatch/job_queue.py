@@ -7,12 +7,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from core.dispatch.attempt import (
-    EXPIRED_MESSAGE,
-    AttemptStatus,
-    DeliveryAttempt,
-    JobTransition,
-)
+from core.dispatch.attempt import EXPIRED_MESSAGE, AttemptStatus, DeliveryAttempt, JobTransition
 from core.dispatch.claim import ClaimedEvent, ClaimedJob
 from core.dispatch.job import GroupKey, JobKey, JobRef, Kind, Mode
 from core.dispatch.subscription import Signature
@@ -40,16 +35,14 @@ class JobResult:
     sent: DeliveryAttempt | None
 
 
+@dataclass(eq=False, repr=False)
 class JobQueue:
     """The jobs of one dispatch pool, as one process delivers them."""
 
-    def __init__(
-        self, pool: Pool | Connection, pool_no: int, owner: str = "", grace: float = 0.0
-    ) -> None:
-        self._pool = pool
-        self._pool_no = pool_no
-        self._owner = owner
-        self._grace = grace
+    _pool: Pool | Connection
+    _pool_no: int
+    _owner: str = ""
+    _grace: float = 0.0
 
     async def claim(self, keys: Sequence[JobKey]) -> list[ClaimedJob]:
         """Claim these jobs, each for its time-out and the grace; return those that were won."""

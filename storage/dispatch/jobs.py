@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import asyncpg
 import msgspec
@@ -17,6 +17,7 @@ from storage.postgres import bounded_scan
 from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
+from storage.postgres.table import values_of
 
 # Sort before and after every id.
 _FIRST, _LAST = "", "~"
@@ -96,6 +97,9 @@ class CreatedJob:
 class Job:
     """A stored job; `payload` is only set if the whole job was read."""
 
+    protocol: ClassVar = "HTTP_WEBHOOK"
+    retry_strategy: ClassVar = "exponential"
+
     job_id: str
     position: int
     pool_no: int
@@ -141,11 +145,29 @@ class Job:
     created_at: float
     updated_at: float
 
+    @property
+    def is_ignored(self) -> bool:
+        return self.ignored_at is not None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """Return the time from the creation to the delivery."""
+        if self.status is not JobStatus.COMPLETED or self.completed_at is None:
+            return None
+        return round((self.completed_at - self.created_at) * 1000)
+
+    @property
+    def deduplication_key(self) -> str | None:
+        """Return the caller's key; an event's job has one for its event and subscription."""
+        is_events = self.kind is Kind.EVENT
+        return f"{self.event_id}:{self.subscription_id}" if is_events else self.idempotency_key
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One delivery attempt of a job."""
 
+    job_id: str
     send_no: int
     attempt_number: int
     attempted_at: float
@@ -155,6 +177,14 @@ class Attempt:
     response_body: str | None
     error_type: str | None
     error_message: str | None
+
+    @property
+    def attempt_id(self) -> str:
+        return f"{self.job_id}-{self.send_no}"
+
+    @property
+    def completed_at(self) -> float:
+        return self.attempted_at + self.duration_ms / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,9 +279,10 @@ async def page(
 ) -> ScanPage[str, str]:
     """Read the ids of the next jobs of a listing, newest first, within one bounded scan."""
     bounds = _bounds(tenant, chosen, _FIRST, before or _LAST)
-    bounds, looked_to = await _look_back(pool, chosen, bounds)
-    rows = await pool.fetch(Q["list_jobs"], *bounds, *_conditions(chosen), limit, skip)
-    return ScanPage([row["job_id"] for row in rows], looked_to)
+    bounds, scanned_to = await _one_scan(pool, chosen, bounds, is_ahead=False)
+    arguments = _arguments("list_jobs", bounds, chosen, limit, skip)
+    rows = await pool.fetch(Q["list_jobs"], *arguments)
+    return ScanPage([row["job_id"] for row in rows], scanned_to)
 
 
 async def upcoming(
@@ -259,18 +290,17 @@ async def upcoming(
 ) -> ScanPage[str, str]:
     """Read the ids of the jobs after this one, oldest first, within one bounded scan."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
-    bounds, looked_to = await _look_ahead(pool, chosen, bounds)
-    rows = await pool.fetch(Q["next_jobs"], *bounds, *_conditions(chosen), limit)
-    return ScanPage([row["job_id"] for row in rows], looked_to)
+    bounds, scanned_to = await _one_scan(pool, chosen, bounds, is_ahead=True)
+    rows = await pool.fetch(Q["next_jobs"], *_arguments("next_jobs", bounds, chosen, limit))
+    return ScanPage([row["job_id"] for row in rows], scanned_to)
 
 
 async def count(pool: Pool, tenant: int, chosen: JobFilter, after: str | None, most: int) -> int:
     """Count the jobs after this one, or all jobs, up to `most` and within one bounded scan."""
     bounds = _bounds(tenant, chosen, after or _FIRST, _LAST)
-    look = _look_back if after is None else _look_ahead
-    bounds, _ = await look(pool, chosen, bounds)
-    counted: int = await pool.fetchval(Q["count_jobs"], *bounds, *_conditions(chosen), most)
-    return counted
+    bounds, _ = await _one_scan(pool, chosen, bounds, is_ahead=after is not None)
+    arguments = _arguments("count_jobs", bounds, chosen, most)
+    return int(await pool.fetchval(Q["count_jobs"], *arguments))
 
 
 async def options(pool: Pool, tenant: int, latest: int) -> list[FilterOption]:
@@ -281,13 +311,13 @@ async def options(pool: Pool, tenant: int, latest: int) -> list[FilterOption]:
 async def attempts(pool: Pool, tenant: int, job_id: str, after: int, limit: int) -> list[Attempt]:
     """Read a job's attempts, oldest first."""
     rows = await pool.fetch(Q["list_attempts"], tenant, job_id, after, limit)
-    return [Attempt(**row) for row in rows]
+    return [Attempt(job_id=job_id, **row) for row in rows]
 
 
 async def latest_attempts(pool: Pool, tenant: int, job_id: str, limit: int) -> list[Attempt]:
     """Read a job's last attempts, oldest first."""
     rows = await pool.fetch(Q["latest_attempts"], tenant, job_id, limit)
-    return [Attempt(**row) for row in reversed(rows)]
+    return [Attempt(job_id=job_id, **row) for row in reversed(rows)]
 
 
 async def forget(pool: Pool, tenant: int, before: float, limit: int) -> int:
@@ -301,42 +331,26 @@ def _columns(tenant: int, jobs: Sequence[NewJob]) -> list[list[object]]:
         *([getattr(job, name) for job in jobs] for name in _PLAIN),
         [encrypt_map(job.headers or None, job_at(tenant, job.job_id, "headers")) for job in jobs],
         [encrypt_map(job.auth, job_at(tenant, job.job_id, "auth")) for job in jobs],
-        [_json(job.metadata or None) for job in jobs],
+        [msgspec.json.encode(job.metadata).decode() if job.metadata else None for job in jobs],
     ]
 
 
-async def _look_back(
-    pool: Pool, chosen: JobFilter, bounds: JobIdRange
+async def _one_scan(
+    pool: Pool, chosen: JobFilter, bounds: JobIdRange, *, is_ahead: bool
 ) -> tuple[JobIdRange, str | None]:
-    """Narrow bounds to one scan from the newest job; return the last id it reads if more follow."""
-    ends = await _ends(pool, "look_back_at_jobs", chosen, bounds)
-    if ends is None:
-        return bounds, None
-    tenant, _, before = bounds
-    last, beyond = ends
-    return (tenant, beyond, before), last
+    """Narrow bounds to one scan, from the oldest job if `is_ahead`, else from the newest.
 
-
-async def _look_ahead(
-    pool: Pool, chosen: JobFilter, bounds: JobIdRange
-) -> tuple[JobIdRange, str | None]:
-    """Narrow bounds to one scan from the oldest job; return the last id it reads if more follow."""
-    ends = await _ends(pool, "look_ahead_at_jobs", chosen, bounds)
-    if ends is None:
-        return bounds, None
-    tenant, after, _ = bounds
-    last, beyond = ends
-    return (tenant, after, beyond), last
-
-
-async def _ends(
-    pool: Pool, query: str, chosen: JobFilter, bounds: JobIdRange
-) -> tuple[str, str] | None:
-    """Return the last id within a scan and the first beyond it; None if no limit is needed."""
+    Return also the last id that it reads, if more follow.
+    """
     if chosen.is_served:
-        return None
+        return bounds, None
+    query = "look_ahead_at_jobs" if is_ahead else "look_back_at_jobs"
     rows = await pool.fetch(Q[query], *bounds, bounded_scan.SCAN_LIMIT - 1)
-    return (rows[0]["job_id"], rows[1]["job_id"]) if len(rows) == 2 else None
+    if len(rows) < 2:
+        return bounds, None
+    last, beyond = (row["job_id"] for row in rows)
+    tenant, after, before = bounds
+    return ((tenant, after, beyond) if is_ahead else (tenant, beyond, before)), last
 
 
 def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> JobIdRange:
@@ -348,25 +362,12 @@ def _bounds(tenant: int, chosen: JobFilter, after: str, before: str) -> JobIdRan
     return tenant, after, before
 
 
-def _conditions(chosen: JobFilter) -> tuple[object, ...]:
-    return (
-        None if chosen.statuses is None else list(chosen.statuses),
-        chosen.standing,
-        chosen.ignored,
-        chosen.kind,
-        chosen.source,
-        chosen.code,
-        chosen.subscription_id,
-        chosen.message_group,
-        chosen.event_id,
-        chosen.correlation_id,
-        None if chosen.pools is None else list(chosen.pools),
-        chosen.created_after,
-        chosen.created_before,
-        chosen.failed_after,
-        chosen.failed_before,
-        chosen.client_id,
-    )
+def _arguments(
+    query: str, bounds: JobIdRange, chosen: JobFilter, limit: int, skip: int = 0
+) -> list[object]:
+    place = dict(zip(("tenant", "after", "before"), bounds, strict=True))
+    values = values_of(chosen) | {"standing": chosen.standing, "limit": limit, "skip": skip}
+    return Q.arguments(query, place | values)
 
 
 def _readable_headers(tenant: int, row: asyncpg.Record) -> dict[str, str]:
@@ -377,20 +378,6 @@ def _readable_headers(tenant: int, row: asyncpg.Record) -> dict[str, str]:
 
 
 def _job(tenant: int, row: asyncpg.Record) -> Job:
-    values = dict(row)
-    return Job(
-        **values
-        | {
-            "kind": Kind(row["kind"]),
-            "mode": Mode(row["mode"]),
-            "status": JobStatus(row["status"]),
-            "standing": QueueState(row["standing"]),
-            "headers": _readable_headers(tenant, row),
-            "signature": Signature(row["signature"]) if row["signature"] else None,
-            "metadata": _metadata.decode(row["metadata"]) if row["metadata"] else (),
-        }
-    )
-
-
-def _json(value: object) -> str | None:
-    return None if value is None else msgspec.json.encode(value).decode()
+    metadata = _metadata.decode(row["metadata"]) if row["metadata"] else ()
+    values = {"headers": _readable_headers(tenant, row), "metadata": metadata}
+    return msgspec.convert(dict(row) | values, Job)

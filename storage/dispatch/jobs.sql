@@ -95,88 +95,45 @@ select job_id
 offset $4
  limit 2;
 
+-- part: job_filter
+tenant_id = :tenant
+   and job_id > :after
+   and job_id < :before
+   and (:statuses::text[] is null or status = any(:statuses))
+   and (:standing::text is null or standing = :standing)
+   and (:ignored::boolean is null or :ignored = (ignored_at is not null))
+   and (:kind::text is null or kind = :kind)
+   and (:source::text is null or source = :source)
+   and (:code::text is null or code = :code)
+   and (:subscription_id::text is null or subscription_id = :subscription_id)
+   and (:message_group::text is null or message_group = :message_group)
+   and (:event_id::text is null or event_id = :event_id)
+   and (:correlation_id::text is null or correlation_id = :correlation_id)
+   and (:pools::integer[] is null or pool_no = any(:pools))
+   and (:created_after::float8 is null or created_at >= to_timestamp(:created_after))
+   and (:created_before::float8 is null or created_at < to_timestamp(:created_before))
+   and (:failed_after::float8 is null
+        or coalesce(last_attempt_at, updated_at) >= to_timestamp(:failed_after))
+   and (:failed_before::float8 is null
+        or coalesce(last_attempt_at, updated_at) < to_timestamp(:failed_before))
+   and (:client_id::text is null or client_id = :client_id)
+
 -- name: list_jobs
--- Ids of a tenant's jobs, newest first, between $2 and $3. Null filters match all. Indexes serve
--- standing and event; for the other filters everything between $2 and $3 is read, so the caller
+-- Ids of a tenant's jobs, newest first, between two ids. Null filters match all. Indexes serve
+-- standing and event; for the other filters everything between the ids is read, so the caller
 -- bounds that range.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
-select job_id
-  from dispatch_jobs
- where tenant_id = $1
-   and job_id > $2
-   and job_id < $3
-   and ($4::text[] is null or status = any($4))
-   and ($5::text is null or standing = $5)
-   and ($6::boolean is null or $6 = (ignored_at is not null))
-   and ($7::text is null or kind = $7)
-   and ($8::text is null or source = $8)
-   and ($9::text is null or code = $9)
-   and ($10::text is null or subscription_id = $10)
-   and ($11::text is null or message_group = $11)
-   and ($12::text is null or event_id = $12)
-   and ($13::text is null or correlation_id = $13)
-   and ($14::integer[] is null or pool_no = any($14))
-   and ($15::float8 is null or created_at >= to_timestamp($15))
-   and ($16::float8 is null or created_at < to_timestamp($16))
-   and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
-   and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
-   and ($19::text is null or client_id = $19)
- order by job_id desc
- limit $20 offset $21;
+select job_id from dispatch_jobs where {job_filter} order by job_id desc limit :limit offset :skip;
 
 -- name: next_jobs
 -- As list_jobs, oldest first.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
-select job_id
-  from dispatch_jobs
- where tenant_id = $1
-   and job_id > $2
-   and job_id < $3
-   and ($4::text[] is null or status = any($4))
-   and ($5::text is null or standing = $5)
-   and ($6::boolean is null or $6 = (ignored_at is not null))
-   and ($7::text is null or kind = $7)
-   and ($8::text is null or source = $8)
-   and ($9::text is null or code = $9)
-   and ($10::text is null or subscription_id = $10)
-   and ($11::text is null or message_group = $11)
-   and ($12::text is null or event_id = $12)
-   and ($13::text is null or correlation_id = $13)
-   and ($14::integer[] is null or pool_no = any($14))
-   and ($15::float8 is null or created_at >= to_timestamp($15))
-   and ($16::float8 is null or created_at < to_timestamp($16))
-   and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
-   and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
-   and ($19::text is null or client_id = $19)
- order by job_id
- limit $20;
+select job_id from dispatch_jobs where {job_filter} order by job_id limit :limit;
 
 -- name: count_jobs
--- Count matching jobs, up to $20. Rows that do not match are read, too.
+-- Count matching jobs, up to a limit. Rows that do not match are read, too.
 -- Served by: dispatch_jobs_pkey, dispatch_jobs_error, dispatch_jobs_event.
-select count(*)
-  from (select
-          from dispatch_jobs
-         where tenant_id = $1
-           and job_id > $2
-           and job_id < $3
-           and ($4::text[] is null or status = any($4))
-           and ($5::text is null or standing = $5)
-           and ($6::boolean is null or $6 = (ignored_at is not null))
-           and ($7::text is null or kind = $7)
-           and ($8::text is null or source = $8)
-           and ($9::text is null or code = $9)
-           and ($10::text is null or subscription_id = $10)
-           and ($11::text is null or message_group = $11)
-           and ($12::text is null or event_id = $12)
-           and ($13::text is null or correlation_id = $13)
-           and ($14::integer[] is null or pool_no = any($14))
-           and ($15::float8 is null or created_at >= to_timestamp($15))
-           and ($16::float8 is null or created_at < to_timestamp($16))
-           and ($17::float8 is null or coalesce(last_attempt_at, updated_at) >= to_timestamp($17))
-           and ($18::float8 is null or coalesce(last_attempt_at, updated_at) < to_timestamp($18))
-           and ($19::text is null or client_id = $19)
-         limit $20) as counted;
+select count(*) from (select from dispatch_jobs where {job_filter} limit :limit) as counted;
 
 -- name: job_options
 -- The values by which a tenant's latest $2 jobs can be filtered.

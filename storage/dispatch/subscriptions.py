@@ -14,7 +14,7 @@ from core.dispatch.subscription import (
     same_delivery,
 )
 from storage.dispatch import subscription_moves, webhook_secrets
-from storage.dispatch.subscription_rows import profile_of, subscription_of, values_of
+from storage.dispatch.subscription_rows import arguments_of, profile_of, subscription_of
 from storage.dispatch.webhook_secrets import OWN
 from storage.encryption.cipher import MissingKeyError
 from storage.postgres import change_notifications
@@ -84,8 +84,7 @@ async def page(
 
 async def count(pool: Pool, tenant: int, chosen: SubscriptionFilter) -> int:
     """Count the subscriptions that match the filter."""
-    total: int = await pool.fetchval(Q["count_subscriptions"], tenant, *_chosen(chosen))
-    return total
+    return int(await pool.fetchval(Q["count_subscriptions"], tenant, *_chosen(chosen)))
 
 
 # Changing
@@ -111,7 +110,8 @@ async def add(
     total = await conn.fetchval(Q["count_subscriptions"], new.tenant, None, None, None, None)
     if total >= MAX_SUBSCRIPTIONS:
         return SubscriptionRefusal.TOO_MANY_SUBSCRIPTIONS
-    if await conn.fetchval(Q["create_subscription"], *values_of(new)) is None:
+    arguments = arguments_of("create_subscription", new)
+    if await conn.fetchval(Q["create_subscription"], *arguments) is None:
         return SubscriptionRefusal.CODE_EXISTS
     await _bind(conn, new)
     await webhook_secrets.add(conn, new.tenant, new.subscription_id, secret)
@@ -141,7 +141,8 @@ async def save(
     if refusal := await subscription_moves.move(conn, current, new.pool_no):
         return refusal
     version = current.version if same_delivery(current, new) else current.version + 1
-    await conn.execute(Q["save_subscription"], *values_of(replace(new, version=version)))
+    arguments = arguments_of("save_subscription", replace(new, version=version))
+    await conn.execute(Q["save_subscription"], *arguments)
     if new.bindings != current.bindings:
         await conn.execute(Q["drop_bindings"], current.tenant, current.subscription_id)
         await _bind(conn, new)

@@ -100,8 +100,10 @@ insert into subscriptions
         mode, timeout_seconds, max_age_seconds, delay_seconds, max_retries, sequence, data_only,
         filter, headers, auth, signature, custom_config, source, application, status,
         status_reason, failing_since)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-        $20, $21, $22, $23, $24, $25, to_timestamp($26))
+values (:tenant, :subscription_id, :code, :name, :description, :version, :target, :queue, :pool_no,
+        :mode, :timeout_seconds, :max_age_seconds, :delay_seconds, :max_retries, :sequence,
+        :data_only, :filter, :headers, :auth, :signature, :custom_config, :source, :application,
+        :status, :status_reason, to_timestamp(:failing_since))
     on conflict do nothing
 returning subscription_id;
 
@@ -109,13 +111,15 @@ returning subscription_id;
 -- Store new values of a locked subscription; its code must stay the same.
 -- Served by: subscriptions_pkey.
 update subscriptions
-   set code = $3, name = $4, description = $5, version = $6, target = $7, queue = $8,
-       pool_no = $9, mode = $10, timeout_seconds = $11, max_age_seconds = $12,
-       delay_seconds = $13, max_retries = $14, sequence = $15, data_only = $16, filter = $17,
-       headers = $18, auth = $19, signature = $20, custom_config = $21, source = $22,
-       application = $23, status = $24, status_reason = $25, failing_since = to_timestamp($26),
-       updated_at = now()
- where tenant_id = $1 and subscription_id = $2;
+   set code = :code, name = :name, description = :description, version = :version,
+       target = :target, queue = :queue, pool_no = :pool_no, mode = :mode,
+       timeout_seconds = :timeout_seconds, max_age_seconds = :max_age_seconds,
+       delay_seconds = :delay_seconds, max_retries = :max_retries, sequence = :sequence,
+       data_only = :data_only, filter = :filter, headers = :headers, auth = :auth,
+       signature = :signature, custom_config = :custom_config, source = :source,
+       application = :application, status = :status, status_reason = :status_reason,
+       failing_since = to_timestamp(:failing_since), updated_at = now()
+ where tenant_id = :tenant and subscription_id = :subscription_id;
 
 -- name: drop_bindings
 -- Served by: subscription_bindings_pkey.

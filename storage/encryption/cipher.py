@@ -6,9 +6,8 @@ base64 of nonce, ciphertext and tag. Other values were stored before encryption 
 
 import binascii
 import os
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -55,30 +54,15 @@ class Location:
         return f"{self.table}.{self.column} of tenant {self.tenant}"
 
 
-class KeySource(Protocol):
-    """Provides keys. The first encrypts; all decrypt."""
-
-    def read(self) -> tuple[bytes, ...] | None:
-        """Return the keys, or None if they have not changed since the last call."""
-
-
-class FixedKeys:
-    def __init__(self, keys: Iterable[bytes]) -> None:
-        self._keys: tuple[bytes, ...] | None = tuple(keys)
-
-    def read(self) -> tuple[bytes, ...] | None:
-        keys, self._keys = self._keys, None
-        return keys
-
-
 class FileKeys:
     """The keys of a file, read again when the file is replaced."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._seen: tuple[int, ...] | None = None
+        self._keys: tuple[bytes, ...] = ()
 
-    def read(self) -> tuple[bytes, ...] | None:
+    def __call__(self) -> tuple[bytes, ...]:
         try:
             found = os.stat(self._path)
         except FileNotFoundError:
@@ -86,18 +70,18 @@ class FileKeys:
                 f"the key file {self._path} is gone: put it back, or set {SETTING}", RETRY_AFTER
             ) from None
         seen = (found.st_ino, found.st_mtime_ns, found.st_size)
-        if seen == self._seen:
-            return None
-        keys = key_file.read(self._path)
-        self._seen = seen
-        return keys
+        if seen != self._seen:
+            self._keys = key_file.read(self._path)
+            self._seen = seen
+        return self._keys
 
 
 class KeyRing:
     """Encrypts with its first key; decrypts with any."""
 
-    def __init__(self, source: KeySource) -> None:
-        self._source = source
+    def __init__(self, read_keys: Callable[[], tuple[bytes, ...]]) -> None:
+        self._read_keys = read_keys
+        self._keys: tuple[bytes, ...] = ()
         self._ciphers: dict[str, AESGCM] = {}
         self._refresh()
 
@@ -109,11 +93,9 @@ class KeyRing:
 
     @property
     def current(self) -> str:
-        """Return the id of the key that encrypts."""
         return self.key_ids[0]
 
     def encrypt(self, plain: bytes, location: Location) -> str:
-        """Encrypt a value for one location."""
         name = self.current
         nonce = os.urandom(NONCE_SIZE)
         data = nonce + self._ciphers[name].encrypt(nonce, plain, location.associated_data)
@@ -146,8 +128,9 @@ class KeyRing:
             ) from None
 
     def _refresh(self) -> None:
-        keys = self._source.read()
-        if keys is not None:
+        keys = self._read_keys()
+        if keys != self._keys:
+            self._keys = keys
             self._ciphers = {key_id(key): AESGCM(key) for key in keys}
 
 
@@ -175,8 +158,6 @@ def _parse(text: str, location: Location) -> tuple[str, bytes]:
 
 
 class _Installed:
-    """The keys of this process."""
-
     ring: KeyRing | None = None
 
 
@@ -188,13 +169,12 @@ def install(ring: KeyRing) -> None:
 def configure(config: Config) -> None:
     """Install the keys of a configuration, if it has any."""
     if config.secret_keys:
-        install(KeyRing(FixedKeys(config.secret_keys)))
+        install(KeyRing(lambda: config.secret_keys))
     elif config.secret_key_file is not None:
         install(KeyRing(FileKeys(config.secret_key_file)))
 
 
 def key_ring() -> KeyRing:
-    """Return the keys of this process."""
     if _Installed.ring is None:
         raise MissingKeyError(f"this process has no key for secrets: set {SETTING}", RETRY_AFTER)
     return _Installed.ring

@@ -39,18 +39,26 @@ def read(path: str | Path) -> tuple[bytes, ...]:
 
 
 def write(path: Path, keys: Sequence[bytes]) -> None:
-    """Replace the file atomically: a reader or a crash sees the old keys or the new ones."""
+    write_private(path, "".join(f"{format_key(key)}\n" for key in keys))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file that only its owner can read; a reader or a crash sees the old or the new."""
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.writelines(format_key(key) + "\n" for key in keys)
+        file.write(text)
         file.flush()
         # Without fsync, a power cut could lose a key that secrets are already encrypted under.
         os.fsync(file.fileno())
     draft.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

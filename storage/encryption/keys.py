@@ -20,23 +20,19 @@ def _at(key_id: str) -> Location:
 
 
 async def check(pool: Pool) -> None:
-    """Check that we have every key in use, and register the one that we encrypt with.
-
-    Raises:
-        WrongKeyError: A key is missing.
-    """
+    """Check that we have every key in use, and register the one that we encrypt with."""
     ring = key_ring()
     async with pool.acquire() as conn, conn.transaction():
-        await conn.execute(Q["lock_encryption_keys"], AdvisoryLock.REGISTER_KEYS)
-        rows = await conn.fetch(Q["list_encryption_keys"])
-        for row in rows:
+        await conn.execute(Q["lock_until_commit"], AdvisoryLock.REGISTER_KEYS)
+        for row in await conn.fetch(Q["list_encryption_keys"]):
             _verify(ring, row)
-        await _register(conn, ring, ring.current)
+        test_value = ring.encrypt(_TEST, _at(ring.current))
+        await conn.execute(Q["add_encryption_key"], ring.current, test_value)
 
 
 async def is_complete(pool: Pool) -> bool:
     """Return True once no secret is stored as plain text."""
-    return any(row["completed"] for row in await pool.fetch(Q["list_encryption_keys"]))
+    return any((await in_use(pool)).values())
 
 
 async def in_use(pool: Pool | Connection) -> dict[str, bool]:
@@ -53,10 +49,6 @@ async def complete(pool: Pool | Connection, key_id: str) -> None:
 async def forget(pool: Pool | Connection, key_ids: list[str]) -> None:
     """Allow instances to start without these keys: nothing is encrypted under them."""
     await pool.execute(Q["drop_encryption_keys"], key_ids)
-
-
-async def _register(conn: Connection, ring: KeyRing, key_id: str) -> None:
-    await conn.execute(Q["add_encryption_key"], key_id, ring.encrypt(_TEST, _at(key_id)))
 
 
 def _verify(ring: KeyRing, row: asyncpg.Record) -> None:

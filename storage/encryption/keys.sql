@@ -1,9 +1,5 @@
 -- `any(array[…])`: force look-ups by key; see storage/postgres/pool.py.
 
--- name: lock_encryption_keys
--- Keeps apart two processes that register keys or change which are in use, until they commit.
-select pg_advisory_xact_lock($1);
-
 -- name: try_lock_rotation
 -- Keeps two rotations apart, until it is unlocked or the connection closes.
 select pg_try_advisory_lock($1);
@@ -154,4 +150,51 @@ update resources r
    set definition = free.renewed
   from free
  where r.tenant_id = any(array[free.tenant_id]) and r.name = free.name
+returning 1;
+
+-- name: record_secrets_after
+-- The values of encrypted fields. Collections without such fields are left out.
+-- Served by: records_pkey.
+with encrypted as materialized (
+    select c.tenant_id, c.collection_no, array_agg(f ->> 'name') as names
+      from collections c
+     cross join lateral json_array_elements(c.definition -> 'fields') as f
+     where f ->> 'type' = 'ENCRYPTED'
+     group by c.tenant_id, c.collection_no
+)
+select r.tenant_id, r.collection_no, r.record_id, r.collection_no || '/' || r.record_id as place,
+       (select jsonb_object_agg(name, r.data -> name)
+          from unnest(e.names) as name
+         where jsonb_typeof(r.data -> name) = 'string')::text as data
+  from encrypted e
+ cross join lateral (
+       select k.tenant_id, k.collection_no, k.record_id, k.data
+         from records k
+        where k.tenant_id = e.tenant_id
+          and k.collection_no = e.collection_no
+          and k.record_id > case when (e.tenant_id, e.collection_no) = ($1, $2) then $3 else '' end
+        order by k.record_id
+        limit $4) as r
+ where (e.tenant_id, e.collection_no) >= ($1, $2)
+ order by r.tenant_id, r.collection_no, r.record_id
+ limit $4;
+
+-- name: replace_record_secrets
+-- The version stays: the record is the same. Its history keeps what was encrypted under old keys,
+-- and shows it to nobody.
+-- Served by: records_pkey.
+with free as (
+    select r.tenant_id, r.collection_no, r.record_id, n.renewed
+      from unnest($1::integer[], $2::integer[], $3::text[], $4::jsonb[], $5::jsonb[])
+           as n(tenant_id, collection_no, record_id, data, renewed)
+      join records r on r.tenant_id = any(array[n.tenant_id])
+       and r.collection_no = n.collection_no and r.record_id = n.record_id
+     where r.data @> n.data
+       for update of r skip locked
+)
+update records r
+   set data = r.data || free.renewed
+  from free
+ where r.tenant_id = any(array[free.tenant_id]) and r.collection_no = free.collection_no
+   and r.record_id = free.record_id
 returning 1;

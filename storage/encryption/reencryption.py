@@ -6,7 +6,7 @@ A walk may be interrupted anywhere: the next one starts again and only reads wha
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,15 +43,10 @@ ShowProgress = Callable[[ReencryptionProgress], None]
 async def count_by_key(pool: Pool, show: ShowProgress | None = None) -> dict[str, Counter[str]]:
     """Count the secrets of each table by the id of their key, or PLAIN."""
     found: dict[str, Counter[str]] = {table.name: Counter() for table in SECRET_TABLES}
-    walk = ReencryptionProgress()
-    for table in SECRET_TABLES:
-        async for rows in _pages(pool, table):
-            walk.seen += len(rows)
-            for row in rows:
-                keys = (column.find_key(row[column.name]) for column in table.columns)
-                found[table.name].update(key for key in keys if key is not None)
-            if show is not None:
-                show(walk)
+    async for table, rows in _pages(pool, ReencryptionProgress(), show):
+        for row in rows:
+            keys = (column.find_key(row[column.name]) for column in table.columns)
+            found[table.name].update(key for key in keys if key is not None)
     return found
 
 
@@ -70,14 +65,10 @@ async def _renew_all(
     pool: Pool, is_due: Callable[[str], bool], show: ShowProgress | None = None
 ) -> ReencryptionProgress:
     walk = ReencryptionProgress()
-    for table in SECRET_TABLES:
-        async for rows in _pages(pool, table):
-            began = time.monotonic()
-            walk.seen += len(rows)
-            await _renew(pool, table, rows, is_due, walk)
-            if show is not None:
-                show(walk)
-            await asyncio.sleep(time.monotonic() - began)
+    async for table, rows in _pages(pool, walk, show):
+        began = time.monotonic()
+        await _renew(pool, table, rows, is_due, walk)
+        await asyncio.sleep(time.monotonic() - began)
     return walk
 
 
@@ -112,19 +103,19 @@ async def _renew(
         walk.busy += len(changes) - len(done)
 
 
-async def _pages(pool: Pool, table: SecretTable) -> AsyncIterator[Sequence[asyncpg.Record]]:
-    after = table.first
-    while rows := await pool.fetch(Q[f"{table.queries}_after"], *after, BATCH):
-        yield rows
-        after = _key(table, rows[-1])
+async def _pages(
+    pool: Pool, walk: ReencryptionProgress, show: ShowProgress | None
+) -> AsyncIterator[tuple[SecretTable, Sequence[asyncpg.Record]]]:
+    for table in SECRET_TABLES:
+        after = table.first
+        while rows := await pool.fetch(Q[f"{table.queries}_after"], *after, BATCH):
+            walk.seen += len(rows)
+            yield table, rows
+            after = _key(table, rows[-1])
+            if show is not None:
+                show(walk)
 
 
 def _key(table: SecretTable, row: asyncpg.Record) -> tuple[Any, ...]:
     """Return the primary key of a row: its columns come first."""
     return tuple(row)[: len(table.first)]
-
-
-def unused(counts: dict[str, Counter[str]], keys: Collection[str]) -> list[str]:
-    """Return those of these keys that no secret is encrypted under."""
-    used = set().union(*counts.values())
-    return [key for key in keys if key not in used]

@@ -24,8 +24,6 @@ class UnfinishedRotationError(MusterError):
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The result of a rotation."""
-
     key_id: str
     renewed: int
     released: list[str] = field(default_factory=list)

@@ -1,23 +1,17 @@
 """The tables that hold secrets: how to walk each by its key, and which columns are secret."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import msgspec
 
 from core.gathers.gather import Resource
-from storage.encryption.cipher import Location, is_encrypted, key_id_of
-from storage.encryption.secret_values import (
-    decrypt_bytes,
-    decrypt_map,
-    decrypt_resource,
-    encrypt_bytes,
-    encrypt_map,
-    encrypt_resource,
-)
+from storage.encryption import secret_values
+from storage.encryption.cipher import Location, is_encrypted, key_id_of, key_ring
 
 _resource = msgspec.json.Decoder(Resource)
+_values = msgspec.json.Decoder(dict[str, str])
 
 StoredSecret: TypeAlias = Any
 """The value of a column: bytes, JSON as text, or null."""
@@ -59,7 +53,7 @@ def _key_of_bytes(raw: bytes) -> str | None:
 
 
 def _renew_bytes(raw: bytes, location: Location) -> bytes:
-    return encrypt_bytes(decrypt_bytes(raw, location), location)
+    return secret_values.encrypt_bytes(secret_values.decrypt_bytes(raw, location), location)
 
 
 def _key_of_map(raw: str | None) -> str | None:
@@ -71,7 +65,7 @@ def _key_of_map(raw: str | None) -> str | None:
 def _renew_map(raw: str | None, location: Location) -> str | None:
     if _key_of_map(raw) is None:
         return raw
-    return encrypt_map(decrypt_map(raw, location), location)
+    return secret_values.encrypt_map(secret_values.decrypt_map(raw, location), location)
 
 
 def _key_of_resource(raw: str) -> str | None:
@@ -82,13 +76,29 @@ def _key_of_resource(raw: str) -> str | None:
 
 
 def _renew_resource(raw: str, location: Location) -> str:
-    plain = decrypt_resource(_resource.decode(raw), location)
-    return msgspec.json.encode(encrypt_resource(plain, location)).decode()
+    plain = secret_values.decrypt_resource(_resource.decode(raw), location)
+    return msgspec.json.encode(secret_values.encrypt_resource(plain, location)).decode()
+
+
+def _key_of_record(raw: str | None) -> str | None:
+    """Return a key of a record's secret values: one that is not the current, if there is any."""
+    keys = {key_id_of(value) or PLAIN for value in _values.decode(raw or "{}").values()}
+    return min(keys, key=lambda key: (key == key_ring().current, key), default=None)
+
+
+def _renew_record(raw: str, location: Location) -> str:
+    renewed = {}
+    for name, value in _values.decode(raw).items():
+        place = replace(location, column=name)
+        plain = key_ring().decrypt(value, place) if is_encrypted(value) else value.encode()
+        renewed[name] = key_ring().encrypt(plain, place)
+    return msgspec.json.encode(renewed).decode()
 
 
 _MAPS = tuple(SecretColumn(name, _key_of_map, _renew_map) for name in ("headers", "auth"))
 _SECRET = (SecretColumn("secret", _key_of_bytes, _renew_bytes),)
 
+_RECORD = (SecretColumn("data", _key_of_record, _renew_record),)
 _RESOURCE = (SecretColumn("definition", _key_of_resource, _renew_resource),)
 
 SECRET_TABLES = (
@@ -105,4 +115,5 @@ SECRET_TABLES = (
     ),
     SecretTable("resources", "resource_secrets", (-1, ""), ("tenant_id", "name"), _RESOURCE),
     SecretTable("dispatch_jobs", "job_secrets", (-1, ""), ("tenant_id", "job_id"), _MAPS),
+    SecretTable("records", "record_secrets", (-1, -1, ""), ("tenant_id", "place"), _RECORD),
 )

@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.gathers.gather import GatherSpec, Resource
+from core.records.record import RecordAddress
 from core.shared.address import Address
 from storage.encryption.cipher import Location, is_encrypted, key_ring
 
@@ -15,8 +16,6 @@ _text = msgspec.json.Decoder(str)
 
 
 class _ResourceSecrets(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The secret fields of a resource."""
-
     headers: dict[str, str] = {}
     authorization: str | None = None
 
@@ -48,9 +47,19 @@ def resource_at(tenant: int, name: str) -> Location:
     return Location(tenant, "resources", name, "definition")
 
 
+def record_field_at(tenant: int, collection_no: int, record_id: str, field: str) -> Location:
+    return Location(tenant, "records", f"{collection_no}/{record_id}", field)
+
+
 def inline_resource_at(address: Address, name: str) -> Location:
     """Locate the secrets of a resource that is defined within a gather."""
     return Location(address.tenant, "wait_state_events", f"{address.key.hex()}/{name}", "payload")
+
+
+def encrypt_record_field(address: RecordAddress, field: str, text: str) -> str:
+    """Encrypt a value before it leaves the process that was given it."""
+    location = record_field_at(address.tenant, address.collection_no, address.record_id, field)
+    return key_ring().encrypt(text.encode(), location)
 
 
 def encrypt_bytes(secret: bytes, location: Location) -> bytes:
@@ -109,25 +118,25 @@ def decrypt_resource(resource: Resource, location: Location) -> Resource:
     )
 
 
-def encrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
+def encrypt_gather_spec(spec: GatherSpec, address: Address) -> GatherSpec:
     """Encrypt the secrets of the resources that are defined within the gather."""
-    return _with_inline(asked, address, encrypt_resource)
+    return _with_inline(spec, address, encrypt_resource)
 
 
-def decrypt_gather_spec(asked: GatherSpec, address: Address) -> GatherSpec:
+def decrypt_gather_spec(spec: GatherSpec, address: Address) -> GatherSpec:
     """Restore the gather that `encrypt_gather_spec` was given."""
-    return _with_inline(asked, address, decrypt_resource)
+    return _with_inline(spec, address, decrypt_resource)
 
 
 def _with_inline(
-    asked: GatherSpec, address: Address, change: Callable[[Resource, Location], Resource]
+    spec: GatherSpec, address: Address, change: Callable[[Resource, Location], Resource]
 ) -> GatherSpec:
-    if all(ask.inline is None for ask in asked.asks):
-        return asked
+    if all(ask.inline is None for ask in spec.asks):
+        return spec
     asks = tuple(
         ask
         if ask.inline is None
         else replace(ask, inline=change(ask.inline, inline_resource_at(address, ask.name)))
-        for ask in asked.asks
+        for ask in spec.asks
     )
-    return replace(asked, asks=asks)
+    return replace(spec, asks=asks)

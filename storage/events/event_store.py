@@ -4,11 +4,11 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from core.access.usage_counter import UsageCounter
 from core.dispatch.event_job import EventJob
 from core.dispatch.job import JobKey
 from core.events.event import Event
 from core.shared.quotas import StoredKind
-from core.shared.usage_counter import UsageCounter
 from storage.events import events as table
 from storage.events.events import EventKey, FlushResult, JobPosition
 from storage.postgres.pool import Connection, PoolOptions, open_connection

@@ -1,11 +1,11 @@
 """Event types and the versions of their schemas. Callers decide which changes are allowed."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, TypeAlias
 
 import asyncpg
+import msgspec
 
 from core.events.event_type import (
     EventTypeCode,
@@ -27,8 +27,6 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecVersion:
-    """A version of a type, without its schema."""
-
     version: Version
     status: VersionStatus
     mime_type: str
@@ -66,8 +64,6 @@ class EventType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEventType:
-    """A type to register."""
-
     event_type_id: str
     code: EventTypeCode
     name: str
@@ -82,8 +78,8 @@ class TypeChange:
     """New texts for a type; None keeps the stored value, unless `describes` is set."""
 
     name: str | None = None
-    description: str | None = None
     describes: bool = False
+    description: str | None = None
     validation: Validation | None = None
 
 
@@ -124,31 +120,23 @@ class CompiledSchemaRow:
 Refuse: TypeAlias = Callable[[EventTypeLifecycle], EventTypeRefusal | None]
 RefuseVersion: TypeAlias = Callable[[EventTypeLifecycle, Version], EventTypeRefusal | None]
 Decide: TypeAlias = Callable[[EventTypeLifecycle, Version], EventTypeRefusal | StatusChanges]
+Step: TypeAlias = Callable[[Connection, EventType], Awaitable[EventTypeRefusal | None]]
+"""Changes a locked type, or says why it cannot be changed."""
 
 
 async def create(pool: Pool, tenant: int, new: NewEventType) -> bool:
     """Register a type; return False if its code is taken."""
     async with pool.acquire() as conn, conn.transaction():
-        made = await add(conn, tenant, new)
-        if made:
-            await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
-        return made
+        return await add(conn, tenant, new)
 
 
 async def add(conn: Connection, tenant: int, new: NewEventType) -> bool:
-    """Register a type in the caller's transaction; the caller notifies listeners."""
-    made = await conn.fetchval(
-        Q["create_event_type"],
-        tenant,
-        str(new.code),
-        new.event_type_id,
-        *new.code,
-        new.name,
-        new.description,
-        new.source,
-        new.client_scoped,
-        new.validation,
-    )
+    """Do what `create` does, in the caller's transaction."""
+    type_id, code, *values = astuple(new)
+    query = Q["create_event_type"]
+    made = await conn.fetchval(query, tenant, str(new.code), type_id, *code, *values)
+    if made is not None:
+        await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
     return made is not None
 
 
@@ -156,25 +144,14 @@ async def page(
     pool: Pool, tenant: int, chosen: TypeFilter, after: str, limit: int
 ) -> list[EventType]:
     """Read the next types of a listing, by code."""
-    rows = await pool.fetch(
-        Q["list_event_types"],
-        tenant,
-        after,
-        chosen.application,
-        chosen.subdomain,
-        chosen.aggregate,
-        chosen.status,
-        chosen.source,
-        limit,
-    )
+    rows = await pool.fetch(Q["list_event_types"], tenant, after, *astuple(chosen), limit)
     return await with_versions(pool, tenant, rows)
 
 
-async def read(pool: Pool, tenant: int, name: str) -> EventType | None:
+async def read(conn: Pool | Connection, tenant: int, name: str) -> EventType | None:
     """Read one type by its code or id."""
-    rows = await pool.fetch(Q["read_event_type"], tenant, name)
-    found = await with_versions(pool, tenant, rows)
-    return found[0] if found else None
+    rows = await conn.fetch(Q["read_event_type"], tenant, name)
+    return next(iter(await with_versions(conn, tenant, rows)), None)
 
 
 async def schema_text(pool: Pool, tenant: int, code: str, version: Version) -> str | None:
@@ -185,35 +162,21 @@ async def schema_text(pool: Pool, tenant: int, code: str, version: Version) -> s
 async def compiled(
     pool: Pool, tenant: int, code: str, version: Version
 ) -> CompiledSchemaRow | None:
-    """Read the compiled schema of a version."""
     row = await pool.fetchrow(Q["read_compiled_schema"], tenant, code, *version)
-    if row is None:
-        return None
-    return CompiledSchemaRow(
-        SchemaType(row["schema_type"]), row["form"], row["digest"], row["weight"]
-    )
+    return msgspec.convert(dict(row), CompiledSchemaRow) if row else None
 
 
 async def change(pool: Pool, tenant: int, name: str, update: TypeChange) -> bool:
     """Change the texts of a type; return False if there is no such type."""
     async with pool.acquire() as conn, conn.transaction():
-        changed = await rename(conn, tenant, name, update)
-        if changed:
-            await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
-        return changed
+        return await rename(conn, tenant, name, update)
 
 
 async def rename(conn: Connection, tenant: int, name: str, update: TypeChange) -> bool:
-    """Change the texts in the caller's transaction; the caller notifies listeners."""
-    changed = await conn.fetchval(
-        Q["change_event_type"],
-        tenant,
-        name,
-        update.name,
-        update.describes,
-        update.description,
-        update.validation,
-    )
+    """Do what `change` does, in the caller's transaction."""
+    changed = await conn.fetchval(Q["change_event_type"], tenant, name, *astuple(update))
+    if changed is not None:
+        await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
     return changed is not None
 
 
@@ -221,44 +184,35 @@ async def put_version(
     pool: Pool, tenant: int, name: str, draft: VersionDraft, refuse: RefuseVersion
 ) -> EventTypeRefusal | EventType:
     """Add a version or replace its schema, unless `refuse` objects."""
-    async with _held(pool, tenant, name) as (conn, current):
-        if current is None:
-            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+
+    async def step(conn: Connection, current: EventType) -> EventTypeRefusal | None:
         refusal = refuse(current.lifecycle, draft.version)
-        if refusal is not None:
-            return refusal
-        await keep_version(conn, tenant, current.code, draft)
-        return await _touched(conn, tenant, current)
+        if refusal is None:
+            await keep_version(conn, tenant, current.code, draft)
+        return refusal
+
+    return await _update(pool, tenant, name, step)
 
 
 async def keep_version(conn: Connection, tenant: int, code: str, draft: VersionDraft) -> None:
     """Store a version in the caller's transaction, without a check."""
-    await conn.execute(
-        Q["put_version"],
-        tenant,
-        code,
-        *draft.version,
-        draft.mime_type,
-        draft.schema_type,
-        draft.schema_text,
-        draft.compiled,
-        draft.digest,
-        draft.weight,
-    )
+    version, *values = astuple(draft)
+    await conn.execute(Q["put_version"], tenant, code, *version, *values)
 
 
 async def move_version(
     pool: Pool, tenant: int, name: str, version: Version, decide: Decide
 ) -> EventTypeRefusal | EventType:
     """Change the status of a version, and of other versions as `decide` says."""
-    async with _held(pool, tenant, name) as (conn, current):
-        if current is None:
-            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
+
+    async def step(conn: Connection, current: EventType) -> EventTypeRefusal | None:
         moves = decide(current.lifecycle, version)
         if isinstance(moves, EventTypeRefusal):
             return moves
         await set_statuses(conn, tenant, current.code, moves)
-        return await _touched(conn, tenant, current)
+        return None
+
+    return await _update(pool, tenant, name, step)
 
 
 async def set_statuses(conn: Connection, tenant: int, code: str, moves: StatusChanges) -> None:
@@ -272,37 +226,48 @@ async def archive(
     pool: Pool, tenant: int, name: str, refuse: Refuse
 ) -> EventTypeRefusal | EventType:
     """Archive a type, unless `refuse` objects."""
-    async with _held(pool, tenant, name) as (conn, current):
-        if current is None:
-            return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
-        refusal = refuse(current.lifecycle)
-        if refusal is not None:
-            return refusal
-        await conn.execute(Q["archive_event_type"], tenant, current.code)
-        return await _touched(conn, tenant, current)
+    return await _run_unless(pool, tenant, name, refuse, "archive_event_type")
 
 
-async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> EventTypeRefusal | str:
-    """Delete a type, unless `refuse` objects; return its code."""
-    async with _held(pool, tenant, name) as (conn, current):
+async def drop(pool: Pool, tenant: int, name: str, refuse: Refuse) -> EventTypeRefusal | EventType:
+    """Delete a type, unless `refuse` objects; return it as it was."""
+    return await _run_unless(pool, tenant, name, refuse, "drop_event_type")
+
+
+async def _run_unless(
+    pool: Pool, tenant: int, name: str, refuse: Refuse, query: str
+) -> EventTypeRefusal | EventType:
+    async def step(conn: Connection, current: EventType) -> EventTypeRefusal | None:
+        refusal = refuse(current.lifecycle)
+        if refusal is None:
+            await conn.execute(Q[query], tenant, current.code)
+        return refusal
+
+    return await _update(pool, tenant, name, step)
+
+
+async def _update(pool: Pool, tenant: int, name: str, step: Step) -> EventTypeRefusal | EventType:
+    """Lock a type and change it in one step; return the type as it is then."""
+    async with pool.acquire() as conn, conn.transaction():
+        current = await lock_for_update(conn, tenant, name)
         if current is None:
             return EventTypeRefusal.EVENT_TYPE_NOT_FOUND
-        refusal = refuse(current.lifecycle)
+        refusal = await step(conn, current)
         if refusal is not None:
             return refusal
-        await conn.execute(Q["drop_event_type"], tenant, current.code)
+        await conn.execute(Q["touch_event_type"], tenant, current.code)
         await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
-        return current.code
+        return await read(conn, tenant, current.code) or current
 
 
 async def applications(pool: Pool, tenant: int, limit: int) -> list[str]:
-    """List the applications that have types."""
-    return _segments(await pool.fetch(Q["list_applications"], tenant, limit))
+    return [row[0] for row in await pool.fetch(Q["list_applications"], tenant, limit)]
 
 
 async def subdomains(pool: Pool, tenant: int, application: str | None, limit: int) -> list[str]:
     """List the subdomains of one application or of all."""
-    return _segments(await pool.fetch(Q["list_subdomains"], tenant, application, limit))
+    rows = await pool.fetch(Q["list_subdomains"], tenant, application, limit)
+    return [row[0] for row in rows]
 
 
 async def aggregates(
@@ -310,73 +275,21 @@ async def aggregates(
 ) -> list[str]:
     """List the aggregates of one application and subdomain, or of all."""
     rows = await pool.fetch(Q["list_aggregates"], tenant, application, subdomain, limit)
-    return _segments(rows)
-
-
-@asynccontextmanager
-async def _held(
-    pool: Pool, tenant: int, name: str
-) -> AsyncIterator[tuple[Connection, EventType | None]]:
-    """Open a transaction that locks a type."""
-    async with pool.acquire() as conn, conn.transaction():
-        yield conn, await lock_for_update(conn, tenant, name)
+    return [row[0] for row in rows]
 
 
 async def lock_for_update(conn: Connection, tenant: int, name: str) -> EventType | None:
     """Lock a type until the transaction ends."""
     rows = await conn.fetch(Q["hold_event_type"], tenant, name)
-    found = await with_versions(conn, tenant, rows)
-    return found[0] if found else None
-
-
-async def _touched(conn: Connection, tenant: int, current: EventType) -> EventType:
-    await conn.execute(Q["touch_event_type"], tenant, current.code)
-    await change_notifications.notify(conn, ChangeTopic.EVENT_TYPES, tenant)
-    rows = await conn.fetch(Q["read_event_type"], tenant, current.code)
-    (found,) = await with_versions(conn, tenant, rows)
-    return found
+    return next(iter(await with_versions(conn, tenant, rows)), None)
 
 
 async def with_versions(
     conn: Pool | Connection, tenant: int, rows: Sequence[asyncpg.Record]
 ) -> list[EventType]:
-    """Convert rows to types with their versions."""
     if not rows:
         return []
-    versions: dict[str, list[SpecVersion]] = {row["code"]: [] for row in rows}
+    versions: dict[str, list[dict[str, Any]]] = {row["code"]: [] for row in rows}
     for row in await conn.fetch(Q["list_versions"], tenant, list(versions)):
-        versions[row["code"]].append(_version(row))
-    return [_event_type(row, tuple(versions[row["code"]])) for row in rows]
-
-
-def _event_type(row: asyncpg.Record, versions: tuple[SpecVersion, ...]) -> EventType:
-    return EventType(
-        event_type_id=row["event_type_id"],
-        code=row["code"],
-        name=row["name"],
-        description=row["description"],
-        status=TypeStatus(row["status"]),
-        source=TypeSource(row["source"]),
-        client_scoped=row["client_scoped"],
-        validation=Validation(row["validation"]),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        versions=versions,
-    )
-
-
-def _version(row: asyncpg.Record) -> SpecVersion:
-    return SpecVersion(
-        version=Version(row["major"], row["minor"]),
-        status=VersionStatus(row["status"]),
-        mime_type=row["mime_type"],
-        schema_type=SchemaType(row["schema_type"]),
-        digest=row["digest"],
-        weight=row["weight"],
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-    )
-
-
-def _segments(rows: Sequence[asyncpg.Record]) -> list[str]:
-    return [row["segment"] for row in rows]
+        versions[row["code"]].append({**row, "version": (row["major"], row["minor"])})
+    return [msgspec.convert({**row, "versions": versions[row["code"]]}, EventType) for row in rows]

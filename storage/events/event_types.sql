@@ -1,3 +1,9 @@
+-- part: select_event_types
+select code, event_type_id, name, description, status, source, client_scoped, validation,
+       extract(epoch from created_at)::float8 as created_at,
+       extract(epoch from updated_at)::float8 as updated_at
+  from event_types
+
 -- name: create_event_type
 -- A new type; nothing if the code is taken.
 insert into event_types
@@ -10,10 +16,7 @@ returning code;
 -- name: list_event_types
 -- A page of a tenant's types by code, after $2.
 -- Served by: event_types_pkey.
-select code, event_type_id, name, description, status, source, client_scoped, validation,
-       extract(epoch from created_at)::float8 as created_at,
-       extract(epoch from updated_at)::float8 as updated_at
-  from event_types
+{select_event_types}
  where tenant_id = $1
    and code > $2
    and ($3::text is null or application = $3)
@@ -27,19 +30,13 @@ select code, event_type_id, name, description, status, source, client_scoped, va
 -- name: read_event_type
 -- One type by its code or its id.
 -- Served by: event_types_pkey, event_types_tenant_id_event_type_id_key.
-select code, event_type_id, name, description, status, source, client_scoped, validation,
-       extract(epoch from created_at)::float8 as created_at,
-       extract(epoch from updated_at)::float8 as updated_at
-  from event_types
+{select_event_types}
  where tenant_id = $1 and (code = $2 or event_type_id = $2);
 
 -- name: hold_event_type
 -- One type by its code or id, locked until the transaction ends.
 -- Served by: event_types_pkey, event_types_tenant_id_event_type_id_key.
-select code, event_type_id, name, description, status, source, client_scoped, validation,
-       extract(epoch from created_at)::float8 as created_at,
-       extract(epoch from updated_at)::float8 as updated_at
-  from event_types
+{select_event_types}
  where tenant_id = $1 and (code = $2 or event_type_id = $2)
    for update;
 

@@ -31,8 +31,6 @@ _extensions = msgspec.json.Decoder(dict[str, Any])
 
 
 class EventKey(NamedTuple):
-    """Identifies an event."""
-
     tenant: int
     event_id: str
 
@@ -137,16 +135,15 @@ async def page(
     is_pattern = chosen.type is not None and ANY in chosen.type
     # An event arrives at most this long before its stated time, so earlier rows cannot match.
     oldest = "" if chosen.since is None else first_at(chosen.since - MAX_CLOCK_SKEW)
-    looked_to = None
+    scanned_to = None
     if not chosen.is_served:
-        bounds = (tenant, before or AFTER_ALL_IDS, oldest)
-        ends = await pool.fetch(Q["look_back_at_events"], *bounds, bounded_scan.SCAN_LIMIT - 1)
-        looked_to = ends[0]["event_id"] if len(ends) == 2 else None
+        place = (tenant, before or AFTER_ALL_IDS, oldest)
+        scanned_to = await bounded_scan.scan_end(pool, "look_back_at_events", *place)
     rows = await pool.fetch(
         Q["list_events"],
         tenant,
         before or AFTER_ALL_IDS,
-        looked_to or oldest,
+        scanned_to or oldest,
         None if is_pattern else chosen.type,
         type_expression(chosen.type) if chosen.type is not None and is_pattern else None,
         chosen.source,
@@ -158,7 +155,7 @@ async def page(
         chosen.until,
         limit,
     )
-    return ScanPage([ListedEvent(_event(row), row["size"]) for row in rows], looked_to)
+    return ScanPage([ListedEvent(_event(row), row["size"]) for row in rows], scanned_to)
 
 
 async def forget(pool: Pool, before: float, limit: int) -> int:
@@ -167,47 +164,19 @@ async def forget(pool: Pool, before: float, limit: int) -> int:
 
 
 def _row(event: Event) -> tuple[Any, ...]:
+    *columns, context, extensions = msgspec.structs.astuple(event)
     return (
-        event.tenant,
-        event.event_id,
-        event.spec_version,
-        event.type,
-        event.source,
-        event.subject,
-        event.time,
-        event.data,
-        event.content_type,
-        event.data_schema,
-        event.type_version,
-        event.execution_id,
-        event.correlation_id,
-        event.causation_id,
-        event.deduplication_id,
-        event.message_group,
-        [context_entry(*pair) for pair in event.context] or None,
-        _encode(event.extensions).decode() if event.extensions else None,
+        *columns,
+        [context_entry(*pair) for pair in context] or None,
+        _encode(extensions).decode() if extensions else None,
     )
 
 
 def _event(row: asyncpg.Record) -> Event:
     extensions = row["extensions"]
-    return Event(
-        tenant=row["tenant_id"],
-        event_id=row["event_id"],
-        spec_version=row["spec_version"],
-        type=row["type"],
-        source=row["source"],
-        subject=row["subject"],
-        time=row["time"],
-        data=row["data"],
-        content_type=row["content_type"],
-        data_schema=row["data_schema"],
-        type_version=row["type_version"],
-        execution_id=row["execution_id"],
-        correlation_id=row["correlation_id"],
-        causation_id=row["causation_id"],
-        deduplication_id=row["deduplication_id"],
-        message_group=row["message_group"],
-        context=tuple(context_pair(entry) for entry in row["context"] or ()),
-        extensions=_extensions.decode(extensions) if extensions else {},
-    )
+    changed = {
+        "tenant": row["tenant_id"],
+        "context": [context_pair(entry) for entry in row["context"] or ()],
+        "extensions": _extensions.decode(extensions) if extensions else {},
+    }
+    return msgspec.convert({**row, **changed}, Event)

@@ -17,7 +17,8 @@ returning schema_id;
 -- name: list_schemas
 -- A page of a tenant's schemas, without their contents, in the order they were made, after $2.
 -- Served by: schemas_pkey, schemas_of_type.
-select schema_id, name, description, mime_type, schema_type, event_type_id, version,
+select schema_id, name, description, mime_type, schema_type, event_type_id,
+       case when event_type_id is not null then version end as version,
        extract(epoch from created_at)::float8 as created_at,
        extract(epoch from updated_at)::float8 as updated_at
   from schemas
@@ -31,7 +32,8 @@ select schema_id, name, description, mime_type, schema_type, event_type_id, vers
 -- name: read_schema
 -- One schema.
 -- Served by: schemas_pkey.
-select schema_id, name, description, mime_type, schema_type, event_type_id, version, content,
+select schema_id, name, description, mime_type, schema_type, event_type_id,
+       case when event_type_id is not null then version end as version, content,
        extract(epoch from created_at)::float8 as created_at,
        extract(epoch from updated_at)::float8 as updated_at
   from schemas

@@ -29,8 +29,6 @@ _marks = msgspec.json.Decoder(tuple[EventState, ...])
 
 @dataclass(frozen=True, slots=True)
 class RegisteredResource:
-    """A stored resource."""
-
     name: str
     resource: Resource
     created_at: float
@@ -75,7 +73,6 @@ async def read(pool: Pool, tenant: int, name: str) -> RegisteredResource | None:
 
 
 async def drop(pool: Pool, tenant: int, name: str) -> bool:
-    """Delete a resource; return False if there is none."""
     return await pool.fetchval(Q["drop_resource"], tenant, name) is not None
 
 
@@ -93,7 +90,6 @@ async def open_gathers(pool: Pool, older_than: float, limit: int) -> list[OpenGa
 
 
 async def read_gather_spec(pool: Pool, address: Address) -> GatherSpec | None:
-    """Read the spec of a gather, or None if there is no such gather."""
     lines = await waits.read_lines(pool, address.key, [1])
     found = next(
         (decode_gather_spec(line.payload) for line in lines if line.kind == GATHER_ENTRY), None

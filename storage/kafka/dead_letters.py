@@ -6,13 +6,15 @@ from dataclasses import dataclass
 import asyncpg
 import msgspec
 
+from core.access.usage_counter import UsageCounter
 from core.kafka.message import KafkaMessage
 from core.shared.quotas import StoredKind
-from core.shared.usage_counter import UsageCounter
 from storage.postgres import bounded_scan
 from storage.postgres.bounded_scan import ScanPage
 from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
+
+MAX_ERROR_CHARS = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ async def add(
             message.key,
             _headers_text(message.headers),
             message.value,
-            _storable(error),
+            _storable(error)[:MAX_ERROR_CHARS],
         )
         for message, error in failed
     ]
@@ -86,17 +88,16 @@ async def page(
     pool: Pool, tenant: int, chosen: DeadLetterFilter, after: int | None, limit: int
 ) -> ScanPage[DeadLetter, int]:
     """Read the next dead letters of a listing, newest first, within one bounded scan."""
-    ends = await pool.fetch(Q["dead_letter_scan_back"], tenant, after, bounded_scan.SCAN_LIMIT - 1)
-    looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
+    scanned_to = await bounded_scan.scan_end(pool, "dead_letter_scan_back", tenant, after)
     filters = (chosen.topic, chosen.error, chosen.redriven)
-    rows = await pool.fetch(Q["list_dead_letters"], tenant, *filters, after, limit, looked_to or 0)
-    return ScanPage([_letter(row, row["size"]) for row in rows], looked_to)
+    rows = await pool.fetch(Q["list_dead_letters"], tenant, *filters, after, limit, scanned_to or 0)
+    return ScanPage([msgspec.convert(dict(row), DeadLetter) for row in rows], scanned_to)
 
 
 async def read(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> list[DeadLetter]:
     """Read dead letters with their messages."""
     rows = await pool.fetch(Q["read_dead_letters"], tenant, list(letter_ids))
-    return [_letter(row, len(row["payload"] or b""), whole=True) for row in rows]
+    return [_whole_letter(row) for row in rows]
 
 
 async def upcoming(
@@ -106,22 +107,17 @@ async def upcoming(
 
     That is also the order of the messages on their topics.
     """
-    ends = await pool.fetch(Q["dead_letter_scan_ahead"], tenant, after, bounded_scan.SCAN_LIMIT - 1)
-    looked_to = ends[0]["letter_id"] if len(ends) == 2 else None
+    scanned_to = await bounded_scan.scan_end(pool, "dead_letter_scan_ahead", tenant, after)
     filters = (chosen.topic, chosen.error)
-    rows = await pool.fetch(Q["next_dead_letters"], tenant, *filters, after, limit, looked_to)
-    return ScanPage([DeadLetterSize(*row) for row in rows], looked_to)
+    rows = await pool.fetch(Q["next_dead_letters"], tenant, *filters, after, limit, scanned_to)
+    return ScanPage([DeadLetterSize(*row) for row in rows], scanned_to)
 
 
 async def count_upcoming(pool: Pool, tenant: int, chosen: DeadLetterFilter, after: int) -> int:
     """Count the open dead letters after this one."""
+    filters = (chosen.topic, chosen.error)
     count: int = await pool.fetchval(
-        Q["count_next_dead_letters"],
-        tenant,
-        chosen.topic,
-        chosen.error,
-        after,
-        bounded_scan.SCAN_LIMIT,
+        Q["count_next_dead_letters"], tenant, *filters, after, bounded_scan.SCAN_LIMIT
     )
     return count
 
@@ -137,12 +133,12 @@ async def mark_redriven(pool: Pool, tenant: int, letter_ids: Sequence[int]) -> N
 
 
 async def mark_failed(pool: Pool, tenant: int, errors: Sequence[tuple[int, str]]) -> None:
-    ids, texts = [letter_id for letter_id, _ in errors], [_storable(text) for _, text in errors]
+    ids = [letter_id for letter_id, _ in errors]
+    texts = [_storable(text)[:MAX_ERROR_CHARS] for _, text in errors]
     await pool.execute(Q["mark_dead_letters_failed"], tenant, ids, texts)
 
 
 async def delete(pool: Pool, tenant: int, letter_id: int) -> bool:
-    """Delete a dead letter; return False if there is none."""
     return await pool.fetchval(Q["delete_dead_letter"], tenant, letter_id) is not None
 
 
@@ -159,31 +155,9 @@ async def count(pool: Pool | Connection, tenant: int) -> dict[str, int]:
     }
 
 
-def _letter(row: asyncpg.Record, size: int | None, *, whole: bool = False) -> DeadLetter:
-    message = (
-        KafkaMessage(
-            topic=row["topic"],
-            partition=row["kafka_partition"],
-            offset=row["kafka_offset"],
-            value=row["payload"],
-            key=row["record_key"],
-            headers=_headers_of(row["headers"]),
-        )
-        if whole
-        else None
-    )
-    return DeadLetter(
-        letter_id=row["letter_id"],
-        topic=row["topic"],
-        partition=row["kafka_partition"],
-        offset=row["kafka_offset"],
-        size=size,
-        error=row["error"],
-        attempts=row["attempts"],
-        failed_at=row["failed_at"],
-        redriven_at=row["redriven_at"],
-        message=message,
-    )
+def _whole_letter(row: asyncpg.Record) -> DeadLetter:
+    message = {**row, "headers": _HEADERS.decode(row["headers"])}
+    return msgspec.convert({**row, "message": message}, DeadLetter)
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -193,15 +167,9 @@ _HEADERS = msgspec.json.Decoder(Headers)
 
 def _headers_text(headers: Headers) -> str:
     """Encode header values in base64: they may be any bytes, or null."""
-    return msgspec.json.encode(
-        [(name.replace("\x00", "\ufffd"), raw) for name, raw in headers]
-    ).decode()
-
-
-def _headers_of(text: str) -> Headers:
-    return _HEADERS.decode(text)
+    return msgspec.json.encode([(_storable(name), raw) for name, raw in headers]).decode()
 
 
 def _storable(text: str) -> str:
     # Postgres text cannot contain NUL; an error may quote one.
-    return text.replace("\x00", "\ufffd")[:2000]
+    return text.replace("\x00", "\ufffd")

@@ -35,7 +35,7 @@ offset $3
 -- A page of a tenant's dead letters, newest first: open ones, or ($4) redriven ones. Null filters
 -- match all. No index serves the filters, so the caller bounds the scan by $7.
 -- Served by: dead_letters_recent.
-select letter_id, topic, kafka_partition, kafka_offset,
+select letter_id, topic, kafka_partition as partition, kafka_offset as offset,
        octet_length(payload) as size, error, attempts,
        extract(epoch from failed_at)::float8 as failed_at,
        extract(epoch from redriven_at)::float8 as redriven_at
@@ -98,7 +98,8 @@ select letter_id, coalesce(octet_length(payload), 0) as size
 
 -- name: read_dead_letters
 -- These dead letters with their messages.
-select letter_id, tenant_id, topic, kafka_partition, kafka_offset, record_key, headers, payload,
+select letter_id, topic, kafka_partition as partition, kafka_offset as offset,
+       record_key as key, headers, payload as value, coalesce(octet_length(payload), 0) as size,
        error, attempts,
        extract(epoch from failed_at)::float8 as failed_at,
        extract(epoch from redriven_at)::float8 as redriven_at

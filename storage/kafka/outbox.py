@@ -10,8 +10,6 @@ from storage.postgres.queries import Q
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRow:
-    """One message to publish."""
-
     outbox_id: int
     tenant: int
     wait_key: bytes
@@ -29,9 +27,9 @@ class Backlog:
     oldest: float
 
 
-async def claim(conn: Connection) -> bool:
+async def claim(conn: Connection, lock: AdvisoryLock = AdvisoryLock.RELAY) -> bool:
     """Take the lock of the single relay for the life of this connection; return True on success."""
-    won: bool = await conn.fetchval(Q["claim_relay"], AdvisoryLock.RELAY)
+    won: bool = await conn.fetchval(Q["claim_relay"], lock)
     return won
 
 
@@ -44,11 +42,9 @@ async def upcoming(
 
 
 async def confirm(conn: Connection, outbox_ids: Sequence[int]) -> None:
-    """Delete messages that the broker has acknowledged."""
     await conn.execute(Q["confirm_outgoing"], list(outbox_ids))
 
 
 async def backlog(pool: Pool | Connection) -> Backlog:
-    """Measure the unpublished messages."""
     row = await pool.fetchrow(Q["outbox_backlog"])
     return Backlog(row["rows"], row["oldest"]) if row else Backlog(0, 0.0)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-import asyncpg
+import msgspec
 
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
@@ -20,7 +20,7 @@ class Severity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NewWarning:
     """A warning to raise. The same `category` and `source` again is the same warning."""
 
@@ -72,7 +72,7 @@ async def page(
     rows = await pool.fetch(
         Q["list_warnings"], tenant, chosen.is_open, chosen.severity, before, limit
     )
-    return [_row(row) for row in rows]
+    return [msgspec.convert(dict(row), WarningRow) for row in rows]
 
 
 async def count_recent(pool: Pool, tenant: int | None, within: float) -> dict[int, int]:
@@ -88,9 +88,8 @@ async def count_open(pool: Pool, tenant: int) -> dict[str, int]:
 
 
 async def acknowledge(pool: Pool, tenant: int, warning_id: int, by: str) -> WarningRow | None:
-    """Mark a warning as acknowledged; return None if there is none."""
     row = await pool.fetchrow(Q["acknowledge_warning"], tenant, warning_id, by)
-    return _row(row) if row else None
+    return msgspec.convert(dict(row), WarningRow) if row else None
 
 
 async def drop(pool: Pool, tenant: int, older_than: float | None = None) -> int:
@@ -106,7 +105,3 @@ async def acknowledge_old(pool: Pool, older_than: float) -> int:
 async def forget(pool: Pool, older_than: float) -> int:
     """Delete acknowledged warnings that have not come again since; count them."""
     return len(await pool.fetch(Q["forget_warnings"], older_than))
-
-
-def _row(row: asyncpg.Record) -> WarningRow:
-    return WarningRow(**dict(row) | {"severity": Severity(row["severity"])})

@@ -23,8 +23,6 @@ class AuditAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One change: the actor, the action and the object."""
-
     audit_id: int
     actor: str
     action: str

@@ -1,7 +1,10 @@
 """Limits how many rows a query reads where no index serves its filter."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from storage.postgres.pool import Pool
+from storage.postgres.queries import Q
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -17,6 +20,15 @@ class ScanPage(Generic[T, K]):
     items: list[T]
     scanned_to: K | None = None
     """The last key that was read if unread keys follow, else None."""
+
+
+async def scan_end(conn: Pool, query: str, *place: Any) -> Any:
+    """Return the last key that a scan from this place reads if more keys follow, else None.
+
+    The query returns the key at an offset and the next one; the offset is its last parameter.
+    """
+    keys = await conn.fetch(Q[query], *place, SCAN_LIMIT - 1)
+    return keys[0][0] if len(keys) == 2 else None
 
 
 SAMPLE_BYTES = 64 * 1024 * 1024

@@ -18,6 +18,7 @@ class ChangeTopic(StrEnum):
     TARGETS = "targets"
     POOLS = "pools"
     EVENT_TYPES = "event_types"
+    COLLECTIONS = "collections"
     SIGNING_SECRETS = "signing_secrets"
 
 
@@ -30,6 +31,5 @@ async def notify(conn: Connection, topic: ChangeTopic, tenant: int | None = None
 
 
 def read_notice(text: str) -> tuple[str, int | None]:
-    """Return topic and tenant of a notification."""
     topic, _, whose = text.partition(" ")
     return topic, int(whose) if whose.isdecimal() else None

@@ -6,3 +6,7 @@ select pg_notify('muster_changes', $1);
 -- Block other transactions that take this lock until this one ends.
 -- Served by: tenants_pkey.
 select tenant_id from tenants where tenant_id = $1 for no key update;
+
+-- name: lock_until_commit
+-- Block other transactions that take this advisory lock until this one ends.
+select pg_advisory_xact_lock($1);

@@ -11,7 +11,7 @@ from storage.postgres.queries import Q
 log = structlog.get_logger("clock")
 
 
-async def read_clock(pool: Pool) -> float:
+async def read_clock(pool: Pool | Connection) -> float:
     """Read the database's clock: the cheapest query that proves that the database answers."""
     now: float = await pool.fetchval(Q["read_clock"])
     return now

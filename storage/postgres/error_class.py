@@ -73,3 +73,8 @@ def error_class(error: BaseException) -> ErrorClass:
 def is_server_error(error: BaseException) -> bool:
     """Return True if the same write may succeed later, or in smaller batches."""
     return error_class(error) is not ErrorClass.ROW
+
+
+def is_duplicate(error: BaseException) -> bool:
+    """Return True if a row could not be inserted because its key exists."""
+    return isinstance(error, asyncpg.UniqueViolationError)

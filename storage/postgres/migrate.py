@@ -45,11 +45,8 @@ class MigrationOptions:
 
 async def pending(dsn: str, migrations: Sequence[Migration] | None = None) -> list[str]:
     """Return the names of the migrations that `migrate` would apply."""
-    conn = await asyncpg.connect(dsn)
-    try:
+    async with _connected(dsn) as conn:
         return [one.name for one in await _missing(conn, migrations or known())]
-    finally:
-        await conn.close()
 
 
 async def migrate(

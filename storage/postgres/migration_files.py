@@ -15,8 +15,6 @@ _COMPATIBLE = re.compile(r"^-- compatible-from: (\d{4})\s*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One numbered file."""
-
     name: str
     sql: str
 

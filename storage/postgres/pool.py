@@ -72,8 +72,6 @@ _ON = "on"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """How one process connects to Postgres."""
-
     dsn: str = field(repr=False)
     name: str
     max_size: int = 4

@@ -13,8 +13,6 @@ PAGE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class DueWait:
-    """A wait and its next deadline."""
-
     address: Address
     due_at: float
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
-from core.waits.outgoing import OutgoingEvent
+from core.waits.completion_event import OutgoingEvent
 from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Status
 from storage.postgres.pool import Connection
@@ -34,8 +35,6 @@ class WaitChange(msgspec.Struct, gc=False):
 
 
 class FlushWriter:
-    """Writes the changes of one owner."""
-
     def __init__(self, owner: str, early_ttl: float) -> None:
         self._owner = owner
         self._early_ttl = early_ttl
@@ -81,7 +80,7 @@ class FlushWriter:
                 opened.append(_opened(key, wait))
             else:
                 saved.append(_saved(key, change.stored_version, wait))
-            lines += [_line(key, change.tenant, entry) for entry in change.entries]
+            lines += [(key, change.tenant, *astuple(entry)) for entry in change.entries]
             taken += [(key, event_id) for event_id in change.taken_from_inbox]
             outgoing += [(key, change.tenant, o.topic, o.key, o.type) for o in change.outgoing]
         if not opened and not saved:
@@ -148,22 +147,6 @@ def _saved(key: bytes, seen: int, wait: Wait) -> tuple[Any, ...]:
         json_of(wait.ending),
         wait.due_at,
         _resumed_at(wait),
-    )
-
-
-def _line(key: bytes, tenant: int, entry: WaitLogEntry) -> tuple[Any, ...]:
-    return (
-        key,
-        tenant,
-        entry.seq,
-        entry.kind,
-        entry.event,
-        entry.event_id,
-        entry.source,
-        entry.label,
-        entry.content_type,
-        entry.payload,
-        entry.at,
     )
 
 

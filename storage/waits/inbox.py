@@ -29,12 +29,9 @@ async def page(
     pool: Pool, tenant: int, chosen: InboxFilter, before: int | None, limit: int
 ) -> ScanPage[dict[str, Any], int]:
     """Read the next events of a listing, newest first, without payloads, in one bounded scan."""
-    looked_to = None
+    scanned_to = None
     if chosen != InboxFilter():
-        ends = await pool.fetch(
-            Q["look_back_at_inbox"], tenant, before, bounded_scan.SCAN_LIMIT - 1
-        )
-        looked_to = ends[0]["inbox_id"] if len(ends) == 2 else None
+        scanned_to = await bounded_scan.scan_end(pool, "look_back_at_inbox", tenant, before)
     rows = await pool.fetch(
         Q["list_inbox"],
         tenant,
@@ -43,9 +40,9 @@ async def page(
         chosen.correlation_id,
         before,
         limit,
-        looked_to or 0,
+        scanned_to or 0,
     )
-    return ScanPage([dict(row) for row in rows], looked_to)
+    return ScanPage([dict(row) for row in rows], scanned_to)
 
 
 async def read(pool: Pool, tenant: int, inbox_id: int) -> ParkedEvent | None:
@@ -55,7 +52,6 @@ async def read(pool: Pool, tenant: int, inbox_id: int) -> ParkedEvent | None:
 
 
 async def delete(pool: Pool, tenant: int, inbox_id: int) -> bool:
-    """Delete one event; return False if there is none."""
     return await pool.fetchval(Q["delete_parked"], tenant, inbox_id) is not None
 
 
@@ -89,7 +85,6 @@ async def stranded(
 
 
 async def delete_taken(pool: Pool, inbox_ids: Sequence[int]) -> None:
-    """Delete events that a wait has taken."""
     await pool.execute(Q["settle_stranded"], list(inbox_ids))
 
 

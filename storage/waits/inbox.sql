@@ -15,7 +15,7 @@ offset $3
 -- A page of a tenant's inbox, newest first. No index serves the filters, so the caller bounds the
 -- scan by $7.
 -- Served by: event_inbox_recent.
-select inbox_id, execution_id, correlation_id, event_id, source, label, content_type,
+select inbox_id, execution_id, correlation_id, event_id, source, label,
        octet_length(payload) as size, verdict, reason, clause,
        extract(epoch from received_at)::float8 as at,
        extract(epoch from expires_at)::float8 as expires_at

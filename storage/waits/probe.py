@@ -19,11 +19,7 @@ _EARLY_TTL = 60.0
 
 
 async def probe_waits(conn: Connection) -> None:
-    """Write a wait, a log entry and an early event, and roll back.
-
-    Raises:
-        Exception: Postgres or the driver refused the rows.
-    """
+    """Write a wait, a log entry and an early event, and roll back; raise what goes wrong."""
     change = _change()
     async with rolled_back(conn):
         kept = await FlushWriter("probe", _EARLY_TTL).flush(conn, [change])

@@ -1,26 +1,20 @@
 """A shard's access to Postgres: one connection for writes, a small pool for reads."""
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
 
+from core.access.usage_counter import UsageCounter
 from core.shared.address import Address
-from core.shared.usage_counter import UsageCounter
 from core.waits.spec import WaitSpec
 from core.waits.state import ParkedEvent
 from storage.postgres.clock import DatabaseClock
-from storage.postgres.error_class import ErrorClass, error_class, is_server_error
-from storage.postgres.pool import Connection, Pool, PoolOptions, open_connection, open_pool
+from storage.postgres.error_class import is_server_error
+from storage.postgres.pool import Connection, Pool, PoolOptions, open_pool
+from storage.postgres.write_connection import WriteConnection
 from storage.waits import spec_cache, waits
 from storage.waits.flush import FlushWriter, WaitChange
 from storage.waits.probe import probe_waits
 from storage.waits.usage_counts import count_changes
-
-T = TypeVar("T")
-
-
-class ClockMovedError(ConnectionError):
-    """Nothing was written, because the changes were decided by a wrong time."""
 
 
 class ShardStore:
@@ -38,27 +32,26 @@ class ShardStore:
         self._clock = clock
         self._usage = usage or UsageCounter()
         self._flush_writer = FlushWriter(owner, early_ttl)
-        self._writer: Connection | None = None
+        self._writer = WriteConnection(options, clock, self._is_connected, self._is_lost)
         self._pool: Pool | None = None
         # Called when the connection for writes is lost.
         self.on_lost: Callable[[], None] = lambda: None
 
     async def pool(self) -> Pool:
-        """Return the pool for reads."""
         if self._pool is None:
             self._pool = await open_pool(self._options, self._clock.measure)
         return self._pool
 
-    async def load(self, requests: Sequence[waits.LoadRequest]) -> dict[bytes, waits.LoadedWait]:
-        async with self._reader() as conn:
+    async def load(self, requests: Sequence[waits.WaitLookup]) -> dict[bytes, waits.LoadedWait]:
+        async with self.reader() as conn:
             return await waits.load(conn, requests)
 
     async def load_early(self, keys: Sequence[bytes]) -> dict[bytes, list[ParkedEvent]]:
-        async with self._reader() as conn:
+        async with self.reader() as conn:
             return await waits.load_early(conn, keys)
 
     @contextlib.asynccontextmanager
-    async def _reader(self) -> AsyncIterator[Connection]:
+    async def reader(self) -> AsyncIterator[Connection]:
         pool = await self.pool()
         try:
             async with pool.acquire(timeout=5.0) as conn:
@@ -70,58 +63,32 @@ class ShardStore:
 
     async def flush(self, changes: Sequence[WaitChange]) -> set[bytes]:
         """Write changes in one flush; return the keys whose state was stored."""
-        kept = await self._using(lambda conn: self._flush_writer.flush(conn, changes))
+        kept = await self._writer.use(lambda conn: self._flush_writer.flush(conn, changes))
         count_changes(self._usage, changes, kept)
         return kept
 
     async def probe(self) -> None:
         """Write a trial row; raise the error of Postgres if it accepts none."""
-        await self._using(probe_waits)
+        await self._writer.use(probe_waits)
 
-    async def _using(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        writer = self._writer
-        if writer is None or writer.is_closed():
-            writer = await self._connect()
-        try:
-            return await work(writer)
-        except BaseException as error:
-            # The connection's state is unknown, or its server is unusable: do not use it again.
-            if not isinstance(error, Exception) or error_class(error) is ErrorClass.SERVER:
-                writer.terminate()
-                self._writer = None
-            raise
-
-    async def _connect(self) -> Connection:
-        """Open the connection for writes, perhaps to another server or to a restored one.
-
-        Raises:
-            ClockMovedError: The server's clock differs from the one that was used until now.
-        """
-        moves = self._clock.moves
-        writer = self._writer = await open_connection(self._options, self._clock.measure)
-        writer.add_termination_listener(self._is_lost)
+    async def _is_connected(self) -> None:
         self._flush_writer.forget()
         if self._pool is not None:
             await self._pool.expire_connections()  # readers must not stay with the old server
-        if self._clock.moves != moves:
-            raise ClockMovedError("the database's clock was moved")
-        return writer
 
-    def _is_lost(self, _conn: object) -> None:
+    def _is_lost(self) -> None:
         """Forget what the lost server had stored: the next one may have less or more."""
         self._flush_writer.forget()
         self.on_lost()
 
     async def restore_spec(self, tenant: int, spec: WaitSpec, last_deadline: float) -> None:
-        """Store a spec again that Postgres has lost."""
-        async with self._reader() as conn:
+        async with self.reader() as conn:
             await spec_cache.restore_spec(conn, tenant, spec, last_deadline)
 
     async def correlation_of_node(self, address: Address, node_id: str) -> str | None:
         return await waits.correlation_of_node(await self.pool(), address, node_id)
 
     async def close(self) -> None:
-        if self._writer is not None:
-            self._writer.terminate()
+        self._writer.close()
         if self._pool is not None:
             self._pool.terminate()

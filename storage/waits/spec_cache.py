@@ -37,7 +37,6 @@ class KnownSpecs:
         return [rows[key] for key in sorted(rows)]
 
     def remember(self, rows: Sequence[SpecRow]) -> None:
-        """Remember specs that were committed."""
         if len(self._covered) + len(rows) > MAX_KNOWN_SPECS:
             self._covered.clear()
         for tenant, digest, _, last_deadline in rows:

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from core.access.usage_counter import UsageCounter
 from core.shared.quotas import StoredKind
-from core.shared.usage_counter import UsageCounter
 from core.waits.state import ParkedEvent
 from storage.waits.flush import NO_VERSION, WaitChange
 

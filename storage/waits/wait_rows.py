@@ -4,10 +4,10 @@ import asyncpg
 import msgspec
 
 from core.shared.address import Address
-from core.waits.messages import Difference, Reason, Verdict
-from core.waits.spec import Source, decode_spec, placeholder_spec
+from core.waits.messages import Difference
+from core.waits.spec import decode_spec, placeholder_spec
 from core.waits.state import EventState, ParkedEvent, Wait, WaitLogEntry
-from core.waits.strategy import Ending, Outcome
+from core.waits.strategy import Ending
 
 _marks = msgspec.json.Decoder(tuple[EventState, ...])
 _ending = msgspec.json.Decoder(Ending)
@@ -16,7 +16,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 def wait_of(row: asyncpg.Record) -> Wait:
-    """Convert a row to a wait."""
     marks = _marks.decode(row["marks"])
     is_lost = row["spec"] is None
     return Wait(
@@ -35,36 +34,12 @@ def wait_of(row: asyncpg.Record) -> Wait:
 
 
 def parked_of(row: asyncpg.Record) -> ParkedEvent:
-    """Convert an inbox row to an event."""
-    return ParkedEvent(
-        address=address_of(row),
-        turn_id=row["turn_id"],
-        event_id=row["event_id"],
-        source=Source(row["source"]),
-        label=row["label"],
-        payload=row["payload"],
-        content_type=row["content_type"],
-        outcome=Outcome(row["outcome"]),
-        verdict=Verdict(row["verdict"]),
-        reason=Reason(row["reason"]),
-        clause=_clause.decode(row["clause"]) if row["clause"] else None,
-        at=row["at"],
-    )
+    clause = _clause.decode(row["clause"]) if row["clause"] else None
+    return msgspec.convert({**row, "address": address_of(row), "clause": clause}, ParkedEvent)
 
 
 def entry_of(row: asyncpg.Record) -> WaitLogEntry:
-    """Convert a row to a log entry."""
-    return WaitLogEntry(
-        seq=row["seq"],
-        kind=row["kind"],
-        event=row["event"],
-        event_id=row["event_id"],
-        source=Source(row["source"]) if row["source"] else None,
-        label=row["label"],
-        payload=row["payload"],
-        content_type=row["content_type"],
-        at=row["at"],
-    )
+    return msgspec.convert(dict(row), WaitLogEntry)
 
 
 def address_of(row: asyncpg.Record) -> Address:

@@ -24,7 +24,7 @@ ELSEWHERE_LIMIT = 16
 EARLY_EVENTS, EARLY_BYTES = 1_000, 16 * 1024 * 1024
 
 
-class LoadRequest(NamedTuple):
+class WaitLookup(NamedTuple):
     """A key to load. Only events that find no wait also ask for other waits."""
 
     key: bytes
@@ -54,7 +54,6 @@ class WaitFilter:
 
     @property
     def is_served(self) -> bool:
-        """Return True if an index serves the filter."""
         return self.execution_id is not None or (self.status is None and self.strategy is None)
 
 
@@ -76,12 +75,11 @@ class LogPage:
 
 
 async def load_waits(conn: Connection | Pool, keys: Sequence[bytes]) -> dict[bytes, Wait]:
-    """Read those of these waits that exist."""
     rows = await conn.fetch(Q["load_waits"], list(keys))
     return {row["wait_key"]: wait_of(row) for row in rows}
 
 
-async def load(conn: Connection | Pool, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
+async def load(conn: Connection | Pool, requests: Sequence[WaitLookup]) -> dict[bytes, LoadedWait]:
     """Read everything that a shard needs to activate these keys."""
     known = await load_waits(conn, [request.key for request in requests])
     found = {request.key: LoadedWait(known.get(request.key)) for request in requests}
@@ -100,7 +98,7 @@ def _is_lost(wait: Wait | None) -> bool:
 
 
 async def _size_early(
-    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, LoadedWait]
+    conn: Connection | Pool, requests: list[WaitLookup], found: dict[bytes, LoadedWait]
 ) -> None:
     keys = [request.key for request in requests]
     for row in await conn.fetch(Q["size_early"], keys, 2 * EARLY_EVENTS):
@@ -125,7 +123,7 @@ async def load_early(
 
 
 async def _find_elsewhere(
-    conn: Connection | Pool, requests: list[LoadRequest], found: dict[bytes, LoadedWait]
+    conn: Connection | Pool, requests: list[WaitLookup], found: dict[bytes, LoadedWait]
 ) -> None:
     keys = [request.key for request in requests]
     tenants = [request.tenant for request in requests]
@@ -156,13 +154,12 @@ async def page(
 ) -> ScanPage[Wait, tuple[float, bytes]]:
     """Read the next waits of a listing, newest first, within one bounded scan."""
     opened_at, key = after or (None, None)
-    looked_to = None
+    scanned_to = None
     if not chosen.is_served:
         # The previous scan has read all waits with the timestamp at which it ended.
         begin = opened_at - MICROSECOND if opened_at and key == LEAST_KEY else opened_at
-        look = (tenant, begin, chosen.older_than, bounded_scan.SCAN_LIMIT - 1)
-        ends = await pool.fetch(Q["look_back_at_waits"], *look)
-        looked_to = ends[0]["opened_at"] if len(ends) == 2 else None
+        start = (tenant, begin, chosen.older_than)
+        scanned_to = await bounded_scan.scan_end(pool, "look_back_at_waits", *start)
     rows = await pool.fetch(
         Q["list_waits"],
         tenant,
@@ -173,10 +170,10 @@ async def page(
         opened_at,
         key,
         limit,
-        looked_to,
+        scanned_to,
     )
     # This scan has read all waits with that timestamp, so the next one starts after the least key.
-    place = None if looked_to is None else (looked_to, LEAST_KEY)
+    place = None if scanned_to is None else (scanned_to, LEAST_KEY)
     return ScanPage([wait_of(row) for row in rows], place)
 
 
@@ -198,7 +195,6 @@ async def read_counted(pool: Pool, wait: Wait) -> list[WaitLogEntry]:
 
 
 def size_of(entries: Iterable[WaitLogEntry]) -> int:
-    """Return the size of the entries' data in bytes."""
     return sum(len(entry.payload) for entry in entries)
 
 
@@ -218,7 +214,6 @@ async def forget_ended(pool: Pool, retention: float, limit: int) -> int:
 
 
 async def forget_specs(pool: Pool, retention: float) -> None:
-    """Delete specs that no wait uses any more."""
     await pool.execute(Q["forget_specs"], retention)
 
 

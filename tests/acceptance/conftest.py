@@ -9,6 +9,7 @@ import pytest
 from tests.support import event_types
 from tests.support.dispatching import DispatchApi, make_pool
 from tests.support.gathering import GatherClient, gather_client_of
+from tests.support.instances import until_last_use
 from tests.support.operations import Operation, operations_of
 from tests.support.problem import server_errors
 from tests.support.product import Product, running_product
@@ -19,9 +20,11 @@ from tests.support.tenants import another_tenant, client, the_anchor
 
 @pytest.fixture(scope="session")
 def dedicated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Muster with an actor for each correlation."""
+    """Muster with an actor for each correlation, and with a broker of its own."""
     folder = tmp_path_factory.mktemp("dedicated") / ".muster"
-    with running_product(folder, "--placement", "dedicated", idle_after="2") as running:
+    flags = ("--placement", "dedicated", "--kafka", "embedded")
+    start = running_product(folder, *flags, idle_after="2")
+    with until_last_use("dedicated", start) as running:
         yield running
 
 

@@ -45,7 +45,7 @@ async def freeze_node(stage: Stage, seconds: float, *, whole: bool = True) -> To
             send([*zombies, *victim.processes()] if whole else [victim.raylet], signal.SIGSTOP)
             struck = time.monotonic()
             asked = {step for shard in shards for step in load.unanswered[shard]}
-            held = await _waiting(stage) | {address_of(story).key for story, _ in asked}
+            held = await _held(stage, zombies, {address_of(scenario).key for scenario, _ in asked})
         served = await _succeeded(stage, lost, struck)
         await asyncio.gather(strays, first_event)
         await crowd.step(RequestChannel.KAFKA)
@@ -137,10 +137,21 @@ async def _caught_up(stage: Stage, shards: list[str], since: Any) -> bool:
     return not any(host_actor_name(row["wait_key"], stage.config) in shards for row in rows)
 
 
-async def _waiting(stage: Stage) -> set[bytes]:
-    """The correlations that shards have in memory: one that has ended leaves it."""
-    query = "select wait_key from execution_wait_states where status = 'waiting'"
-    return {row["wait_key"] for row in await stage.client.pool.fetch(query)}
+async def _held(stage: Stage, zombies: list[psutil.Process], asked: set[bytes]) -> set[bytes]:
+    """The correlations that shards have in memory, or that they were asked to register.
+
+    One that has ended leaves memory. One that was last changed before the shard began may not be in
+    it: what is found of it after the freeze is decided on its row as it is then.
+    """
+    began = max(one.create_time() for one in zombies)
+    changed = (
+        "select wait_key from execution_wait_states"
+        " where status = 'waiting' and updated_at > to_timestamp($1)"
+    )
+    known = "select wait_key from execution_wait_states where wait_key = any($1)"
+    pool = stage.client.pool
+    held = {row["wait_key"] for row in await pool.fetch(changed, began)}
+    return held | asked - {row["wait_key"] for row in await pool.fetch(known, list(asked))}
 
 
 async def _wake(

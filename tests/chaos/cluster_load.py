@@ -1,4 +1,4 @@
-"""The same callers, stories and account as over HTTP, one step further in: at the router."""
+"""The same callers, scenarios and account as over HTTP, one step further in: at the router."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ from tools.chaos.database_audit import DatabaseAudit
 from tools.chaos.exercise import Drill, DrillPlan
 from tools.chaos.load import LoadGenerator
 from tools.chaos.receiver import StreamFollower
+from tools.chaos.requests import SERVICE, TOPIC
 from tools.chaos.scenario import (
-    SERVICE,
-    TOPIC,
     ChaosScenario,
     RequestChannel,
     ScenarioShape,
     ScenarioStep,
 )
+from tools.load.tasks import background
 
 TENANT = 1
 Send: TypeAlias = Callable[[WaitMessage], Awaitable[Reply]]
@@ -52,29 +52,29 @@ class WayIn(Protocol):
 
 
 class RouterLoad(LoadGenerator):
-    """Plays stories through a router."""
+    """Plays scenarios through a router."""
 
-    def __init__(self, config: Config, send: Send, ledger: AckLog, plan: DrillPlan) -> None:
+    def __init__(self, config: Config, send: Send, ack_log: AckLog, plan: DrillPlan) -> None:
         nobody: Any = None  # HTTP's client, which nothing here uses
-        super().__init__(nobody, ledger, run=plan.run, seed=plan.seed, rate=plan.rate)
+        super().__init__(nobody, ack_log, run=plan.run, seed=plan.seed, rate=plan.rate)
         self.config = config
         self._deliver = send
         self.unanswered: dict[str, set[tuple[ChaosScenario, ScenarioStep]]] = defaultdict(set)
         """What each shard was asked and has not answered."""
 
-    async def _send(self, story: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
-        where = address_of(story)
+    async def _send(self, scenario: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
+        where = address_of(scenario)
         unanswered = self.unanswered[host_actor_name(where.key, self.config)]
-        unanswered.add((story, step))
+        unanswered.add((scenario, step))
         try:
-            reply = await self._deliver(_message(where, story, step))
+            reply = await self._deliver(_message(where, scenario, step))
         except TransientError as error:
             status = 429 if isinstance(error, OverloadedError) else 503
             document = {"detail": str(error), "retryAfter": error.retry_after}
             raise ProblemResponseError(status, document) from error
         if isinstance(reply, RefusedReply):
             raise ProblemResponseError(409, {"code": reply.kind, "detail": reply.detail})
-        unanswered.discard((story, step))
+        unanswered.discard((scenario, step))
         if isinstance(reply, OfferReply):
             return {"verdict": reply.verdict, "reason": reply.reason}
         assert isinstance(reply, RegisterReply), reply
@@ -87,17 +87,19 @@ class Crowd:
     def __init__(self, load: RouterLoad, name: str, shards: list[str], size: int) -> None:
         self.size = size
         self._load = load
-        stories = (_plain_story(f"{name}-{number}") for number in itertools.count())
+        scenarios = (_plain_story(f"{name}-{number}") for number in itertools.count())
         self._stories: list[ChaosScenario] = []
         self._strays: list[ChaosScenario] = []
         for shard in shards:
-            here = (s for s in stories if host_actor_name(address_of(s).key, load.config) == shard)
+            here = (
+                s for s in scenarios if host_actor_name(address_of(s).key, load.config) == shard
+            )
             self._stories += itertools.islice(here, size)
             self._strays.append(replace(next(here), shape=ScenarioShape.ORPHAN))
 
-    async def step(self, door: RequestChannel) -> None:
+    async def step(self, channel: RequestChannel) -> None:
         """Take one step each, and insist on the answers."""
-        await self._go(self._stories, door)
+        await self._go(self._stories, channel)
 
     async def send_strays(self) -> None:
         """Send each shard an event that nobody waits for, and insist on the answers."""
@@ -111,36 +113,33 @@ class Crowd:
         ]
         return [apply(None, message, time.time()).parked[0] for message in said]
 
-    async def _go(self, stories: list[ChaosScenario], door: RequestChannel) -> None:
+    async def _go(self, scenarios: list[ChaosScenario], channel: RequestChannel) -> None:
         async with asyncio.TaskGroup() as group:
-            for story in stories:
-                group.create_task(self._load.send_until_acknowledged(story, _step_to(story, door)))
+            for scenario in scenarios:
+                group.create_task(
+                    self._load.send_until_acknowledged(scenario, _step_to(scenario, channel))
+                )
 
 
 @contextlib.asynccontextmanager
 async def under_load(way_in: WayIn, plan: DrillPlan) -> AsyncIterator[tuple[Drill, RouterLoad]]:
     """Keep the actors under load for as long as the block lasts; then draw up the account."""
-    ledger = AckLog.create(plan.folder / f"{plan.run}.jsonl")
-    load = RouterLoad(way_in.config, way_in.send, ledger, plan)
+    ack_log = plan.create_ack_log()
+    load = RouterLoad(way_in.config, way_in.send, ack_log, plan)
     nobody: Any = None  # streams are HTTP's part
-    drill = Drill(plan, ledger, load, StreamFollower(nobody, each=1))
-    flow = asyncio.create_task(load.generate())
+    drill = Drill(plan, ack_log, load, StreamFollower(nobody, each=1))
     try:
-        try:
+        async with background(load.generate()):
             yield drill, load
-        finally:
-            flow.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await flow
         await drill.conclude(DatabaseAudit(way_in.pool, TENANT))
     finally:
-        ledger.close()
+        ack_log.close()
 
 
 async def acknowledged(drill: Drill, more: int) -> None:
     """Return once so many requests more were acknowledged."""
-    goal = len(drill.ledger.acks) + more
-    await until(f"{more} more acknowledged", lambda: len(drill.ledger.acks) >= goal)
+    goal = len(drill.ack_log.acks) + more
+    await until(f"{more} more acknowledged", lambda: len(drill.ack_log.acks) >= goal)
 
 
 async def serves_again(way_in: WayIn, shard: str, since: float) -> float:
@@ -169,30 +168,30 @@ async def until(
         await asyncio.sleep(0.02)
 
 
-def address_of(story: ChaosScenario) -> Address:
-    return Address(TENANT, story.execution_id, story.correlation_id)
+def address_of(scenario: ChaosScenario) -> Address:
+    return Address(TENANT, scenario.execution_id, scenario.correlation_id)
 
 
 def _plain_story(name: str) -> ChaosScenario:
-    doors = (
+    channels = (
         ScenarioStep(RequestChannel.REGISTER),
         ScenarioStep(RequestChannel.API, f"{name}-a"),
         ScenarioStep(RequestChannel.KAFKA, f"{name}-k"),
     )
-    waves = tuple((step,) for step in doors)
+    waves = tuple((step,) for step in channels)
     return ChaosScenario(
         execution_id=name, correlation_id=name, shape=ScenarioShape.ALL, waves=waves
     )
 
 
-def _step_to(story: ChaosScenario, door: RequestChannel) -> ScenarioStep:
-    return next(step for wave in story.waves for step in wave if step.door is door)
+def _step_to(scenario: ChaosScenario, channel: RequestChannel) -> ScenarioStep:
+    return next(step for wave in scenario.waves for step in wave if step.channel is channel)
 
 
-def _message(where: Address, story: ChaosScenario, step: ScenarioStep) -> WaitMessage:
-    if step.door is RequestChannel.REGISTER:
-        said = story.registration()
+def _message(where: Address, scenario: ChaosScenario, step: ScenarioStep) -> WaitMessage:
+    if step.channel is RequestChannel.REGISTER:
+        said = scenario.registration()
         return register(where, said["data"], node_id=said["nodeId"])
-    offer, origin = (api, SERVICE) if step.door is RequestChannel.API else (kafka, TOPIC)
-    payload = json.dumps(story.payload(step)).encode()
-    return offer(where, payload, event_id=f"{step.door}/{origin}/{step.event_id}")
+    offer, origin = (api, SERVICE) if step.channel is RequestChannel.API else (kafka, TOPIC)
+    payload = json.dumps(scenario.payload(step)).encode()
+    return offer(where, payload, event_id=f"{step.channel}/{origin}/{step.event_id}")

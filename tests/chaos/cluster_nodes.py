@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 
 from host import ports
-from host.instance import write_private
 from host.paths import InstancePaths
 from host.processes import find_processes_in, terminate_all
 from host.ray import flags
+from storage.encryption.key_file import write_private
 
 OBJECT_STORE_BYTES = 80 * 1024 * 1024
 

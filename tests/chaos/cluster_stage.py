@@ -55,14 +55,14 @@ class Stage:
         return DrillPlan(seed=self._drills, folder=folder, rate=40.0, floor=2 * WARM)
 
     def crowd(self, drill: Drill, shards: list[str]) -> Crowd:
-        """Correlations of these shards, behind a door of their own: nobody stands before them."""
+        """Correlations of these shards, with a router of their own, where nothing else waits."""
         router = ShardClient.open(self.config, self._directory)
-        load = RouterLoad(self.config, router.send, drill.ledger, drill.plan)
+        load = RouterLoad(self.config, router.send, drill.ack_log, drill.plan)
         return Crowd(load, f"crowd-{drill.plan.run}", shards, CROWD)
 
     async def unsaved(self, shard: str) -> int:
         """How many correlations of this shard are decided and not written."""
-        report = await self._directory.report(shard)
+        report = await self._directory.call(shard, "report")
         return int(report["stats"].get("unsaved", 0))
 
     async def pids(self, names: list[str], within: float = 120.0) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Stage:
             assert time.monotonic() < deadline, f"{missing} do not answer"
             for name in missing:
                 try:
-                    found[name] = _pid_in(await self._directory.report(name))
+                    found[name] = _pid_in(await self._directory.call(name, "report"))
                 except UnavailableError:
                     await asyncio.sleep(0.1)
         return found

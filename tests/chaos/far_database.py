@@ -29,6 +29,7 @@ from tools.chaos.probe import count_shards, wait_for_deadlines, wait_for_writes
 from tools.chaos.scenario import ScenarioShape
 
 WARM = 50  # acknowledged requests before and after
+CALM = 1.0  # seconds that `served` takes at most where nothing else runs, and nothing is wrong
 LISTENERS = 12  # waits for Kafka events that come during the fault
 
 
@@ -110,6 +111,7 @@ class Endured:
     """What came of some faults."""
 
     drill: Drill = field(init=False)
+    allowed: float = MAX_RECOVERY_SECONDS
     serving_after: dict[str, float] = field(default_factory=dict)
     kafka_after: dict[str, float] = field(default_factory=dict)
     buried: int = 0
@@ -125,8 +127,8 @@ class Endured:
         assert self.buried == 0, "good Kafka events were given up"
         assert set(self.listeners) == {"completed"}, f"Kafka events were lost: {self.listeners}"
         assert not self.restarted, "something ended and was started again"
-        assert max(self.serving_after.values()) <= MAX_RECOVERY_SECONDS, self.serving_after
-        assert max(self.kafka_after.values()) <= MAX_RECOVERY_SECONDS, self.kafka_after
+        assert max(self.serving_after.values()) <= self.allowed, self.serving_after
+        assert max(self.kafka_after.values()) <= self.allowed, self.kafka_after
 
 
 async def endured(far: FarProduct, faults: Sequence[Fault], folder: Path) -> Endured:
@@ -140,6 +142,7 @@ async def endured(far: FarProduct, faults: Sequence[Fault], folder: Path) -> End
         far.load = drill.load
         probes = 4 * await count_shards(client)
         before, buried = await far.processes(client), await far.buried()
+        told.allowed = await allowed_recovery(client, probes)
         for fault in faults:
             await acknowledged(drill, WARM)
             await _endure(far, client, fault, probes, told)
@@ -160,16 +163,27 @@ async def _endure(
     async with fault(far):
         await tell(far, listeners[LISTENERS // 3 : -1])
     ended = time.monotonic()
-    async with asyncio.timeout(60):
-        await wait_for_writes(client, probes)
-        await wait_for_deadlines(client)
-    told.serving_after[fault.__name__] = time.monotonic() - ended
+    told.serving_after[fault.__name__] = await served(client, probes)
     await tell(far, listeners[-1:])
     for ids in listeners:
         path = f"/api/wait-states/{ids['executionId']}/{ids['correlationId']}"
         shown = await client.get(path, {"wait": 20}, server_wait=20)
         told.listeners[shown["status"]] += 1
     told.kafka_after[fault.__name__] = time.monotonic() - ended
+
+
+async def served(client: Client, probes: int) -> float:
+    """Seconds until every shard takes new waits, and a deadline that is set now fires."""
+    began = time.monotonic()
+    async with asyncio.timeout(300):
+        await wait_for_writes(client, probes)
+        await wait_for_deadlines(client)
+    return time.monotonic() - began
+
+
+async def allowed_recovery(client: Client, probes: int) -> float:
+    """Seconds that recovery may take here: longer where others keep the machine busy."""
+    return MAX_RECOVERY_SECONDS * max(1.0, await served(client, probes) / CALM)
 
 
 async def acknowledged(drill: Drill, more: int) -> None:
@@ -246,7 +260,7 @@ async def no_near_deadlines(far: FarProduct) -> None:
         return
     load = far.load
     load.excluded_shapes.add(ScenarioShape.UNANSWERED)
-    await until("no such story", lambda: load.under_way[ScenarioShape.UNANSWERED] == 0)
+    await until("no such scenario", lambda: load.under_way[ScenarioShape.UNANSWERED] == 0)
     for _ in range(300):
         if not await far.ask(_NEAR):
             return

@@ -17,9 +17,9 @@ import asyncpg
 import pytest
 
 from actors.messaging.shard_client import ShardClient
+from actors.messaging.shard_messages import decode_messages, encode_batch
 from actors.runtime.names import shard_name
 from core.shared.config import Config
-from core.waits.messages import decode_messages, encode_batch
 from host.postgres import embedded
 from host.postgres.paths import ServerPaths
 from storage.postgres.migrate import migrate

@@ -16,7 +16,7 @@ from tests.support.commands import refused
 from tests.support.product import Product, run_cli, until
 from tests.support.tenants import in_database
 from tools.chaos.ack_log import read_ack_log
-from tools.chaos.catalogue import FAULTS
+from tools.chaos.command import FAULTS
 
 LONG = os.environ.get("MUSTER_CHAOS") == "long"
 SHORT = {

@@ -29,7 +29,7 @@ from tests.support.loopback_resolver import (
     loopback_resolver,
 )
 from tests.support.pool_at_work import PoolTenant, WebhookReceiver, running_pool, webhook_receiver
-from tools.chaos.faults.neighbour import MAX_SLOWDOWN, LatencyWindow
+from tools.chaos.latency import MAX_SLOWDOWN, LatencyWindow
 
 DELIVERIES = 120
 FLOOD = 400

@@ -9,7 +9,7 @@ import pytest
 from host.postgres.embedded import EmbeddedServer
 from storage.postgres.pool import PoolOptions, open_pool
 from tests.support.pool_at_work import webhook_receiver
-from tests.support.postgres import database_dsn, drop_database, execute
+from tests.support.postgres import create_database, drop_database
 from tests.support.scenario_runner import ScenarioRunner
 
 
@@ -18,8 +18,7 @@ async def runner(
     postgres_server: EmbeddedServer, template_database: str
 ) -> AsyncIterator[ScenarioRunner]:
     name = f"test_{uuid.uuid4().hex}"
-    await execute(postgres_server.dsn, f"create database {name} template {template_database}")
-    dsn = database_dsn(postgres_server, name)
+    dsn = await create_database(postgres_server, name, template_database)
     database = await open_pool(PoolOptions(dsn=dsn, name="test", max_size=10))
     async with webhook_receiver() as hooks:
         runner = ScenarioRunner(dsn, database, hooks)

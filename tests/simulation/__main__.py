@@ -8,16 +8,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 
 from tests.simulation.clockwork import simulate
 from tests.simulation.many import LawBrokenError, try_seeds
+from tests.simulation.record_scenario import play_records
 from tests.simulation.scenario import play
 
 err = Console(stderr=True)
 
 
 def replay(seed: int) -> int:
-    """Play one story in this process, where a debugger can follow it."""
+    """Play the stories of a seed in this process, where a debugger can follow them."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
-    story = simulate(play(seed))
-    sys.stdout.write(f"seed {seed}: every law held; story {story.fingerprint()[:16]}\n")
+    stories = [simulate(play(seed)).fingerprint(), simulate(play_records(seed)).fingerprint()]
+    told = " ".join(story[:16] for story in stories)
+    sys.stdout.write(f"seed {seed}: every law held; stories {told}\n")
     return 0
 
 
@@ -34,7 +36,9 @@ def explore(first: int, last: int) -> int:
     sys.stdout.write(
         f"seeds {first}..{last - 1}: every law held; "
         f"{tried.refused_writes} stale writes refused, {tried.log_lines} log lines, "
-        f"{tried.timed_out} deadlines met trouble, {tried.published} endings told\n"
+        f"{tried.timed_out} deadlines met trouble, {tried.published} endings told; "
+        f"{tried.record_changes} record changes, {tried.lost_transactions} transactions lost, "
+        f"{tried.shared_transactions} shared by several messages\n"
     )
     return 0
 

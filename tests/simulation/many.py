@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from tests.simulation.clockwork import simulate
+from tests.simulation.record_scenario import play_records
 from tests.simulation.scenario import play
 
 STEP = 100
@@ -26,6 +27,9 @@ class Tried:
     log_lines: int = 0
     timed_out: int = 0
     published: int = 0
+    record_changes: int = 0
+    lost_transactions: int = 0
+    shared_transactions: int = 0
 
     def add(self, other: "Tried") -> None:
         """Count what another process has tried."""
@@ -34,6 +38,9 @@ class Tried:
         self.log_lines += other.log_lines
         self.timed_out += other.timed_out
         self.published += other.published
+        self.record_changes += other.record_changes
+        self.lost_transactions += other.lost_transactions
+        self.shared_transactions += other.shared_transactions
 
 
 def try_seeds(first: int, last: int, progress: Callable[[Tried], None] | None = None) -> Tried:
@@ -59,12 +66,16 @@ def _try_some(part: tuple[int, int]) -> Tried:
     for seed in range(*part):
         try:
             story = simulate(play(seed))
+            records = simulate(play_records(seed)).tables
         except Exception as error:
             raise LawBrokenError(
                 f"seed {seed} breaks a law: {error!r}; python -m tests.simulation {seed}"
             ) from error
         tables = story.tables
         tried.add(
-            Tried(1, tables.refused_writes, len(tables.log), story.timed_out, len(tables.outbox))
-        )
+            Tried(
+                1, tables.refused_writes, len(tables.log), story.timed_out, len(tables.outbox),
+                len(records.changes), records.lost, records.merged,
+            )
+        )  # fmt: skip
     return tried

@@ -70,10 +70,7 @@ class Owner:
         self.shard = Shard(CONFIG, store, World(story.rng))
         # In the order they came: a set's order is another one each time.
         self.calls: dict[asyncio.Task[list[Reply]], None] = {}
-        self._loops = [
-            asyncio.create_task(self.shard.load_forever()),
-            asyncio.create_task(self.shard.write_forever()),
-        ]
+        self._loops = [asyncio.create_task(self.shard.run_forever())]
 
     def kill(self) -> None:
         """As kill -9 does: nothing after this await ever happens."""

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from random import Random
 
 from core.shared.address import Address
-from core.waits.outgoing import OutgoingEvent
+from core.waits.completion_event import OutgoingEvent
 from core.waits.spec import WaitSpec
 from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.strategy import Outcome
 from storage.waits.flush import NO_VERSION, WaitChange
-from storage.waits.waits import LoadedWait, LoadRequest
+from storage.waits.waits import LoadedWait, WaitLookup
 
 
 class LostError(ConnectionError):
@@ -111,7 +111,7 @@ class SimStore:
         self._rng = rng
         self._trouble = trouble
 
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
+    async def load(self, requests: Sequence[WaitLookup]) -> dict[bytes, LoadedWait]:
         """All that is known of these keys, as of one moment in between two delays."""
         await self._delay()
         found = {request.key: self._loaded(request) for request in requests}
@@ -155,7 +155,7 @@ class SimStore:
         if self._trouble.strikes(0.03):
             raise LostError("connection")
 
-    def _loaded(self, request: LoadRequest) -> LoadedWait:
+    def _loaded(self, request: WaitLookup) -> LoadedWait:
         tables, key = self._tables, request.key
         if key in tables.waits:
             return LoadedWait(tables.waits[key])

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 import actors.waits.turn
 import core.waits.transitions
+from core.waits.completion_event import OutgoingEvent, completion_events
 from core.waits.messages import Cancel
-from core.waits.outgoing import OutgoingEvent, completion_events
 from core.waits.state import Decision, Wait
 from storage.waits.flush import WaitChange
 from tests.simulation.clockwork import simulate

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+import core.records.record
 from tests.simulation.clockwork import simulate
 from tests.simulation.many import try_seeds
+from tests.simulation.record_scenario import play_records
 from tests.simulation.scenario import play
 
 SEEDS = 3_000  # a million by `make chaos`
@@ -23,21 +25,34 @@ def test_stories_keep_the_laws() -> None:
     assert tried.log_lines > SEEDS
     assert tried.timed_out > SEEDS / 10
     assert tried.published > SEEDS / 2
+    assert tried.record_changes > SEEDS
+    assert tried.lost_transactions > SEEDS / 2
+    assert tried.shared_transactions > SEEDS / 2
+
+
+def test_a_message_is_recognised_after_more_changes_than_a_record_remembers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(core.records.record, "RECENT_TURNS", 1)
+    for seed in range(500):
+        simulate(play_records(seed, echoes=False))
 
 
 def test_a_seed_tells_the_same_story_again() -> None:
     for seed in (77, 1031, *range(20)):
-        assert simulate(play(seed)).fingerprint() == simulate(play(seed)).fingerprint()
+        for story in (play, play_records):
+            assert simulate(story(seed)).fingerprint() == simulate(story(seed)).fingerprint()
 
 
 def test_a_seed_tells_the_same_story_in_another_process() -> None:
     """Where strings hash otherwise, so that no order of a set may matter."""
     told = {_replayed(1031, hash_seed) for hash_seed in ("1", "2")}
-    assert told == {f"seed 1031: every law held; story {_story_of(1031)}"}
+    assert told == {f"seed 1031: every law held; stories {_stories_of(1031)}"}
 
 
-def _story_of(seed: int) -> str:
-    return simulate(play(seed)).fingerprint()[:16]
+def _stories_of(seed: int) -> str:
+    stories = [simulate(play(seed)).fingerprint(), simulate(play_records(seed)).fingerprint()]
+    return " ".join(story[:16] for story in stories)
 
 
 def _replayed(seed: int, hash_seed: str) -> str:

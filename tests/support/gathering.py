@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 
 from tests.support.product import Product, new_id
-from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.call_log import Callback, ResourceCall
+from tools.demo.gathers.calls import Behaviour, Callback, ResourceCall
 from tools.demo.gathers.resource import DemoResources
 
 JOURNALS = ("resource-1", "resource-2", "resource-3")
@@ -184,7 +183,9 @@ async def read_events(lines: AsyncIterator[str]) -> AsyncIterator[StreamEvent]:
             fields = {}
 
 
-async def until(what: str, check: Callable[[], Any], within: float = 30.0) -> Any:
+async def until(
+    what: str, check: Callable[[], Any], within: float = 30.0, every: float = 0.02
+) -> Any:
     """Poll until `check` gives something true; say what was missing if it never does."""
     try:
         async with asyncio.timeout(within):
@@ -194,7 +195,7 @@ async def until(what: str, check: Callable[[], Any], within: float = 30.0) -> An
                     found = await found
                 if found:
                     return found
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(every)
     except TimeoutError:
         raise AssertionError(f"{what}: not within {within:g} s") from None
 

@@ -113,6 +113,11 @@ def started(data_dir: Path, **options: Any) -> Iterator[Host]:
         yield host
 
 
+def requests_under_way(host: Host) -> bool:
+    """Whether somebody waits for its slow answer."""
+    return bool(host.get("/under-way")["slow"])
+
+
 def stop(host: Host, number: signal.Signals) -> None:
     """Send a signal, and see that it ends well."""
     host.process.send_signal(number)

@@ -19,11 +19,11 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 
+from host.errors import MissingPartError
 from host.kafka import apache, mock
 from host.kafka.apache import ApacheOptions
 from host.kafka.broker import Broker, BrokerKind, is_answering, kill, stop
-from host.kafka.embedded import Runtime, find_runtime
-from host.kafka.missing import MissingPartError
+from host.kafka.selection import Runtime, find_runtime
 from settings.settings import Settings
 from tests.support.process_logs import watched
 

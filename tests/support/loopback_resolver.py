@@ -10,8 +10,6 @@ import struct
 from collections.abc import AsyncIterator
 from typing import cast
 
-from aiohttp.abc import ResolveResult
-
 QUICK, SILENT = "quick.test", "silent.test"
 PATIENCE = 5.0
 """Seconds until a name is given up that nothing is said about; the system's usual."""
@@ -51,7 +49,7 @@ class LoopbackResolver:
         """The names that were asked for, each as often as it was."""
         return self._server.asked
 
-    def addresses(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
+    def addresses(self, host: str) -> list[str]:
         """As `getaddrinfo`: blocks its thread until there is an answer, or none came in time."""
         labels = b"".join(bytes([len(part)]) + part.encode() for part in host.split("."))
         question = _HEADER.pack(1, 0x0100, 1, 0, 0, 0) + labels + b"\0" + _QUESTION
@@ -62,17 +60,7 @@ class LoopbackResolver:
                 found = wire.recv(512)
             except TimeoutError:
                 raise socket.gaierror(socket.EAI_AGAIN, "no name server answers") from None
-        address = socket.inet_ntoa(found[-4:])
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET,
-                proto=socket.IPPROTO_TCP,
-                flags=socket.AI_NUMERICHOST,
-            )
-        ]
+        return [socket.inet_ntoa(found[-4:])]
 
 
 @contextlib.asynccontextmanager

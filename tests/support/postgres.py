@@ -67,6 +67,13 @@ async def execute(dsn: str, statement: str) -> None:
         await connection.close()
 
 
+async def create_database(server: EmbeddedServer, name: str, template: str) -> str:
+    """Copy a database by its files, which is cheaper than by its log; the address of the copy."""
+    copy = f"create database {name} template {template} strategy file_copy"
+    await execute(server.dsn, copy)
+    return database_dsn(server, name)
+
+
 async def drop_database(server: EmbeddedServer, name: str) -> None:
     """Remove it with whoever is in it: an autovacuum worker gives way to a superuser only."""
     admin = server.dsn.replace("//muster@", "//postgres@")
@@ -97,8 +104,7 @@ async def template_database(postgres_server: EmbeddedServer) -> str:
 async def database(postgres_server: EmbeddedServer, template_database: str) -> AsyncIterator[str]:
     """The address of a fresh, migrated database, dropped after the test."""
     name = f"test_{uuid.uuid4().hex}"
-    await execute(postgres_server.dsn, f"create database {name} template {template_database}")
-    yield database_dsn(postgres_server, name)
+    yield await create_database(postgres_server, name, template_database)
     await drop_database(postgres_server, name)
 
 

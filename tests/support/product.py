@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 
 from host.ports import free_port
+from tests.support.command_server import PLAIN, command_server
 from tests.support.process_logs import of_instance, watched
 
 BOTH: dict[str, Any] = {
@@ -100,9 +101,21 @@ class Product:
         return document
 
     def actor(self, name: str) -> dict[str, Any]:
-        """One actor as the status tells it."""
+        """One actor as the status tells it; one that is just being replaced is not alive."""
         actors = self.http.get("/api/status").json()["actors"]
-        found: dict[str, Any] = next(actor for actor in actors if actor["name"] == name)
+        found: dict[str, Any] = next(
+            (actor for actor in actors if actor["name"] == name), {"name": name, "alive": False}
+        )
+        return found
+
+    def running_pid(self, name: str) -> int:
+        """The process of an actor, once it runs; a supervisor that came back knows some later."""
+
+        def pid() -> int | None:
+            actor = self.actor(name)
+            return actor["pid"] if actor["alive"] else None
+
+        found: int = until(f"{name} runs", pid)
         return found
 
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
@@ -116,9 +129,12 @@ def run_cli(
     *arguments: str, env: dict[str, str] | None = None, within: float = 120
 ) -> subprocess.CompletedProcess[str]:
     """Run the `muster` command as a process of its own."""
+    environment = os.environ | PLAIN | (env or {})
+    if arguments[:1] != ("up",):  # which becomes a host, and is to begin as one
+        return command_server().run(arguments, environment, within)
     return subprocess.run(
         [sys.executable, "-m", "cli.main", *arguments],
-        env=os.environ | {"COLUMNS": "200", "NO_COLOR": "1"} | (env or {}),
+        env=environment,
         capture_output=True,
         text=True,
         timeout=within,

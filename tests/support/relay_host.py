@@ -4,7 +4,7 @@ import asyncio
 import sys
 
 from actors.kafka import relay
-from actors.kafka.publisher import Publisher
+from actors.kafka.relay_actor import Publisher
 from core.shared.kafka_config import KafkaConfig
 from storage.postgres.pool import PoolOptions, open_pool
 

@@ -22,7 +22,7 @@ from core.shared.kafka_config import KafkaConfig
 from host.kafka import apache
 from host.kafka.apache import ApacheOptions
 from host.kafka.broker import kill
-from host.kafka.embedded import Runtime
+from host.kafka.selection import Runtime
 from host.ports import LOOPBACK, free_port
 from tests.support.kafka import IN_TESTS, Kafka
 from tests.support.process_logs import watched

@@ -2,20 +2,14 @@
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp.abc import ResolveResult
-
 from handlers.http.client import HttpClient, HttpFailure, HttpRequest
 from handlers.http.dns import ResolveHost
-from handlers.http.fast_client import FastHttpClient
 
 LARGEST = 100_000
-Client = HttpClient | FastHttpClient
-CLIENTS: list[type[Client]] = [HttpClient, FastHttpClient]
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -77,7 +71,7 @@ def request(url: str, **fields: Any) -> HttpRequest:
     return HttpRequest(url=url, **values | fields)
 
 
-async def failed(outbound: Client, url: str, **fields: Any) -> HttpFailure:
+async def failed(outbound: HttpClient, url: str, **fields: Any) -> HttpFailure:
     answer = await outbound.call(request(url, **fields))
     assert isinstance(answer, HttpFailure)
     return answer
@@ -86,13 +80,8 @@ async def failed(outbound: Client, url: str, **fields: Any) -> HttpFailure:
 def scripted_lookup(names: dict[str, list[list[str]]]) -> ResolveHost:
     """A directory in which each answer is given once."""
 
-    async def look(host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
-        return [
-            ResolveResult(
-                hostname=host, host=address, port=port, family=socket.AF_INET, proto=0, flags=0
-            )
-            for address in names[host].pop(0)
-        ]
+    async def look(host: str) -> list[str]:
+        return names[host].pop(0)
 
     return look
 

@@ -8,12 +8,16 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
+from actors.entities.entity_host import EntityParts
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
+from core.shared.tsid import MAKERS, IdMaker
 from core.waits.config import WaitConfig
 from core.waits.messages import Offer, Register, Reply, WaitMessage
 from core.waits.spec import Source, encode_spec
+from services.records.record_transitions import record_transitions
+from storage.entities.entity_store import EntityStore
 from storage.postgres.clock import DatabaseClock
 from storage.postgres.pool import Pool, PoolOptions
 from storage.waits.shard_store import ShardStore
@@ -53,16 +57,20 @@ async def running_shard(
     environment = RecordingEnvironment()
     store = ShardStore(options, name, settings.early_ttl, environment.clock)
     await environment.clock.sync(await store.pool())
-    shard = Shard(settings, store, environment)
+    entities = EntityStore(options, environment.clock, store.reader)
+    new_id = IdMaker(random.randrange(MAKERS), environment.now, random.getrandbits)
+    parts = EntityParts(entities, record_transitions(), new_id)
+    shard = Shard(settings, store, environment, parts)
     store.on_lost = shard.forget
     environment.clock.on_moved = shard.decide_again
-    tasks = [asyncio.create_task(shard.load_forever()), asyncio.create_task(shard.write_forever())]
+    tasks = [asyncio.create_task(shard.run_forever())]
     try:
         yield shard
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        entities.close()
         await store.close()
 
 

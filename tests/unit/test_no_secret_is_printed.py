@@ -33,9 +33,11 @@ _SECRET = re.compile(
 _OPEN = {
     ("host.postgres.embedded", "EmbeddedServer", "dsn"),  # a private socket, without a password
     ("core.waits.messages", "Offer", "by_token"),  # whether it came by one
+    ("core.waits.state", "ParkedEvent", "by_token"),
     ("core.kafka.message", "KafkaMessage", "headers"),  # of Kafka: data, as the payload is
+    ("core.records.change_event", "ChangeMessage", "headers"),
     ("core.waits.completion_event", "CompletionMessage", "headers"),
-    ("cli.kafka.message", "ProducerMessage", "headers"),
+    ("cli.kafka.produce", "ProducerMessage", "headers"),
     ("serve_app.http.problems", "Problem", "headers"),  # Retry-After
     ("handlers.http.connection", "RawResponse", "headers"),  # what others answered
     ("handlers.http.client", "HttpResponse", "headers"),

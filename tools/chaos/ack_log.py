@@ -1,15 +1,16 @@
-"""The generator's own book: what it was promised, one line each, written before anything else.
+"""The load's own log: what was acknowledged, one line each, written before anything else.
 
-It is a file because it has to outlive the generator: `muster chaos account FILE` compares it
-with the database at any later time.
+It is a file because it has to outlive the load: `muster chaos account FILE` compares it with the
+database at any later time.
 """
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, BinaryIO, Self
 
+import msgspec
+
+from tools.chaos.requests import CorrelationKey
 from tools.chaos.scenario import ChaosScenario, RequestChannel, ScenarioShape, ScenarioStep
 
 
@@ -22,25 +23,23 @@ class Ack:
     execution_id: str
     correlation_id: str
     shape: ScenarioShape
-    door: RequestChannel
+    channel: RequestChannel
     event_id: str = ""
     verdict: str = ""
     reason: str = ""
 
     @property
-    def correlation_key(self) -> tuple[str, str]:
-        """The correlation it belongs to."""
+    def correlation_key(self) -> CorrelationKey:
         return self.execution_id, self.correlation_id
 
 
-def make_ack(story: ChaosScenario, step: ScenarioStep, reply: dict[str, Any], at: float) -> Ack:
-    """Build the log line of an acknowledged request."""
+def make_ack(scenario: ChaosScenario, step: ScenarioStep, reply: dict[str, Any], at: float) -> Ack:
     return Ack(
         at=round(at, 3),
-        execution_id=story.execution_id,
-        correlation_id=story.correlation_id,
-        shape=story.shape,
-        door=step.door,
+        execution_id=scenario.execution_id,
+        correlation_id=scenario.correlation_id,
+        shape=scenario.shape,
+        channel=step.channel,
         event_id=step.event_id,
         verdict=str(reply.get("verdict", "")),
         reason=str(reply.get("reason", "")),
@@ -53,48 +52,36 @@ class AckLog:
 
     path: Path
     acks: list[Ack] = field(default_factory=list)
-    _file: TextIO | None = None
-    _left_out: set[tuple[str, str]] = field(default_factory=set)
+    _file: BinaryIO | None = None
+    _left_out: set[CorrelationKey] = field(default_factory=set)
 
     @classmethod
     def create(cls, path: Path) -> Self:
         """Create a log; refuse to overwrite an existing one."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # Each line is handed to the system at once: our own end loses none of them.
-        return cls(path, _file=path.open("x", encoding="utf-8", buffering=1))
+        # Unbuffered: each line is handed to the system at once, so that our own end loses none.
+        return cls(path, _file=path.open("xb", buffering=0))
 
     def note(self, ack: Ack) -> None:
-        """Write down what was acknowledged."""
         if self._file is None:
             raise ValueError(f"{self.path} is closed")
-        self._file.write(json.dumps(asdict(ack), separators=(",", ":")) + "\n")
+        self._file.write(msgspec.json.encode(ack) + b"\n")
         if ack.correlation_key not in self._left_out:
             self.acks.append(ack)
 
     def forget_earlier(self) -> None:
-        """Leave every correlation out that was written of so far; the file keeps all of them."""
+        """Leave out every correlation that is in the log so far; the file keeps all of them."""
         self._left_out |= {ack.correlation_key for ack in self.acks}
         self.acks.clear()
 
     def close(self) -> None:
-        """No more lines."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def read_ack_log(path: Path) -> list[Ack]:
-    """Read the log of a run, which may have been killed."""
-    with path.open(encoding="utf-8") as file:
-        return list(_acks(file))
-
-
-def _acks(lines: Iterable[str]) -> Iterator[Ack]:
-    for line in lines:
-        if not line.endswith("\n"):
-            return  # the writer died in the middle of it: then nobody counted on it
-        fields = json.loads(line)
-        yield Ack(
-            **fields
-            | {"shape": ScenarioShape(fields["shape"]), "door": RequestChannel(fields["door"])}
-        )
+    """Read the log of a run. One that was killed may have cut off the last line."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith(b"\n")]
+    return [msgspec.json.decode(line, type=Ack) for line in whole]

@@ -1,28 +1,38 @@
 """`muster chaos`: break the local instance on purpose and see what it keeps."""
 
+import os
 import random
 import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
+import msgspec
 import typer
 from rich.table import Table
 from rich.text import Text
 
 from cli.shell.client import connect
-from cli.shell.context import CommandContext, JsonFlag, command, err, out, print_json
+from cli.shell.context import CommandContext, JsonFlag, err, print_result, subcommand
 from cli.shell.errors import CommandError, InputError
-from cli.shell.instance import Instance
-from cli.shell.lazy import SETTINGS, example
+from cli.shell.instance import find_instance
+from cli.shell.lazy import command_group
+from cli.shell.options import argument, option
+from host.client import running_instance
+from host.errors import HostError
+from host.instance import HostStage
+from host.postgres import embedded
 from tools.chaos.ack_log import read_ack_log
-from tools.chaos.catalogue import FAULTS, find_fault
 from tools.chaos.database_audit import open_database_audit
-from tools.chaos.exercise import ChaosTarget, DrillPlan, run_drill
+from tools.chaos.exercise import DrillPlan, run_drill
 from tools.chaos.fault import Fault, FaultRun, LocalInstance
-from tools.chaos.local import find_local_instance
-from tools.chaos.reconcile import reconcile
+from tools.chaos.faults import database, heavy_waits
+from tools.chaos.faults.kills import KILLS
+from tools.chaos.faults.neighbour import neighbour
+from tools.chaos.faults.overload import overload
+from tools.chaos.faults.slow_bodies import slow_bodies
+from tools.chaos.faults.slow_readers import slow_readers
+from tools.chaos.reconcile import by_correlation, reconcile
 from tools.chaos.report import (
     ChaosReport,
     reconciliation_document,
@@ -31,121 +41,121 @@ from tools.chaos.report import (
 )
 from tools.chaos.screen import Screen
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Break the local instance on purpose, under load, and account for every event.",
+_ALL = (
+    *KILLS,
+    database.restart,
+    database.outage,
+    database.read_only,
+    database.frozen,
+    overload,
+    slow_readers,
+    slow_bodies,
+    heavy_waits.hot_correlation,
+    heavy_waits.early_flood,
+    heavy_waits.large_specs,
+    heavy_waits.large_results,
+    neighbour,
 )
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in _ALL}
+app = command_group("muster chaos run kill-shard --kills 5")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOptions:
     """How hard to hit, and how much load meanwhile."""
 
-    times: Annotated[
-        int | None,
-        typer.Option("--times", "--kills", min=1, help="How many kills, restarts or bad readers."),
-    ] = None
-    seconds: Annotated[
-        float | None, typer.Option(min=1, help="How long a fault lasts that has a length.")
-    ] = None
-    rate: Annotated[
-        float, typer.Option(min=1, help="New correlations a second, about four requests each.")
-    ] = 30.0
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of load and fault; a random one if not given.")
-    ] = None
-    floor: Annotated[
-        int, typer.Option(min=1, help="Acknowledged requests below which the run proves nothing.")
-    ] = 100
+    times: int | None = option(
+        "How many kills, restarts or bad readers.", "--times", "--kills", min=1
+    )
+    seconds: float | None = option("How long a fault lasts that has a length.", min=1)
+    rate: float = option(
+        "New correlations a second, about four requests each.", default=30.0, min=1
+    )
+    seed: int | None = option("Seed of load and fault; a random one if not given.", min=0)
+    floor: int = option(
+        "Acknowledged requests below which the run proves nothing.", default=100, min=1
+    )
 
 
-@app.command("list", epilog=example("muster chaos list"))
-@command
+@subcommand(app, "list", "muster chaos list")
 async def list_(as_json: JsonFlag = False) -> None:
     """List the faults."""
-    if as_json:
-        print_json([{"name": fault.name, "summary": fault.summary} for fault in FAULTS.values()])
-        return
     table = Table.grid(padding=(0, 2))
     for fault in FAULTS.values():
         table.add_row(Text(fault.name, style="bold"), fault.summary)
-    out.print(table)
+    document = [{"name": fault.name, "summary": fault.summary} for fault in FAULTS.values()]
+    print_result(document, table, as_json=as_json)
 
 
-@app.command(
+@subcommand(
+    app,
     "run",
-    epilog=example(
-        "muster chaos run kill-shard --kills 5", "muster chaos run postgres-gone --seconds 60"
-    ),
+    "muster chaos run kill-shard --kills 5",
+    "muster chaos run postgres-gone --seconds 60",
 )
-@command
 async def run(
-    name: Annotated[str, typer.Argument(help="Fault: see `muster chaos list`.", metavar="FAULT")],
     options: ChaosOptions,
     shell: CommandContext,
+    name: str = argument("Fault: see `muster chaos list`.", metavar="FAULT"),
 ) -> None:
-    """Run one fault against the local instance, under load, and print the account.
+    """Run one fault against the local instance, under load, and print the report.
 
-    Exit code 0 only if nothing acknowledged was lost, nothing ended twice, no wait holds what
-    belongs to another, and enough was acknowledged to say so. The load's own book is kept in the
-    data folder under chaos/.
+    Exit code 0 only if nothing acknowledged was lost, nothing ended twice, no wait has data of
+    another, and enough was acknowledged to say so. What was acknowledged is logged in the data
+    folder under chaos/.
     """
-    fault = find_fault(name)
+    if name not in FAULTS:
+        raise InputError(f"There is no fault '{name}': choose one of {', '.join(FAULTS)}.")
     local = find_local_instance(shell.url, shell.key, shell.data_dir)
-    report = await run_fault(fault, local, options)
-    print_json(report.document()) if shell.as_json else out.print(report_view(report))
+    report = await run_fault(FAULTS[name], local, options)
+    shell.print(report.document(), report_view(report))
     if not report.clean:
         raise typer.Exit(1)
 
 
-@app.command("account", epilog=example("muster chaos account .muster/chaos/1f0c9a2b.jsonl"))
-@command
+@subcommand(app, "account", "muster chaos account .muster/chaos/1f0c9a2b.jsonl")
 async def account(
-    ledger: Annotated[Path, typer.Argument(help="A run's own book.", metavar="FILE")],
     shell: CommandContext,
-    floor: Annotated[int, typer.Option(min=1, help="As in `muster chaos run`.")] = 100,
+    ack_log: Path = argument("The ack log of a run.", metavar="FILE"),
+    floor: int = option("As in `muster chaos run`.", default=100, min=1),
 ) -> None:
-    """Compare the book of an earlier run with what the database has now.
+    """Compare the ack log of an earlier run with what the database has now.
 
     For a run that was cut off, or to look again. What a reader of streams was shown is not in the
-    book, so that part of the account is missing here.
+    log, so that part of the report is missing here.
     """
     local = find_local_instance(shell.url, shell.key, shell.data_dir)
     try:
-        acks = read_ack_log(ledger)
-    except (OSError, ValueError) as error:
-        raise InputError(f"Cannot read {ledger} as a run's book: {error}.") from error
-    async with open_database_audit(local.dsn, local.key) as books:
-        kept = await books.read(dict.fromkeys(ack.correlation_key for ack in acks))
-    found = reconcile(acks, kept, {}, floor=floor)
-    print_json(reconciliation_document(found)) if shell.as_json else out.print(
-        reconciliation_view(found)
-    )
+        acks = read_ack_log(ack_log)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InputError(f"Cannot read {ack_log} as the ack log of a run: {error}.") from error
+    async with open_database_audit(local.dsn, local.key) as audit:
+        stored = await audit.read(by_correlation(acks))
+    found = reconcile(acks, stored, {}, floor=floor)
+    shell.print(reconciliation_document(found), reconciliation_view(found))
     if not found.clean:
         raise typer.Exit(1)
 
 
 async def run_fault(fault: Fault, local: LocalInstance, options: ChaosOptions) -> ChaosReport:
-    """One fault from the first request to the account."""
+    """Run one fault from the first request to the report."""
     if fault.needs_embedded and not local.embedded:
         raise CommandError(
-            f"{fault.name} stops PostgreSQL, and this one is not ours: it needs the embedded one."
+            f"{fault.name} stops PostgreSQL, which only the embedded one may be: this instance "
+            "uses another."
         )
     seed = secrets.randbelow(1_000_000) if options.seed is None else options.seed
     plan = DrillPlan(
         seed=seed, folder=local.data_dir / "chaos", rate=options.rate, floor=options.floor
     )
-    target = ChaosTarget(local.url, local.key, local.dsn)
     began = time.monotonic()
     screen = Screen(err, fault)
     async with (
         screen.show_progress(),
-        connect(Instance(local.url, local.key)) as client,
-        run_drill(target, plan) as drill,
+        connect(local.instance) as client,
+        run_drill(local, plan) as drill,
     ):
-        scene = FaultRun(
+        screen.run = fault_run = FaultRun(
             local=local,
             drill=drill,
             client=client,
@@ -154,13 +164,45 @@ async def run_fault(fault: Fault, local: LocalInstance, options: ChaosOptions) -
             seconds=options.seconds or fault.seconds,
             say=screen.say,
         )
-        screen.show(scene)
-        await fault.inject(scene)
+        await fault.inject(fault_run)
     return ChaosReport(
         fault=fault.name,
         seed=seed,
         seconds=time.monotonic() - began,
         result=drill.result,
-        disruptions=scene.disruptions,
-        checks=scene.checks,
+        disruptions=fault_run.disruptions,
+        checks=fault_run.checks,
+    )
+
+
+def find_local_instance(url: str | None, key: str | None, data_dir: Path) -> LocalInstance:
+    """Find the running instance of a data folder; refuse one that is not on this machine."""
+    try:
+        host = running_instance(data_dir)
+    except HostError as error:
+        raise CommandError(str(error)) from error
+    found = find_instance(url, key, data_dir)
+    if found.url != host.url.rstrip("/") or not found.is_local:
+        raise CommandError(
+            f"{found.url} is not the instance of {data_dir} ({host.url}): chaos breaks only what "
+            "`muster up` started on this machine."
+        )
+    if host.stage is not HostStage.UP:
+        raise CommandError(f"{host.url} is {host.stage}: try again once it is up.")
+    if found.key is None:
+        raise CommandError(f"There is no admin key in {data_dir}: give one with --key.")
+    server = embedded.running(data_dir)
+    dsn = server.dsn if server else os.environ.get("MUSTER_DATABASE_URL")
+    if not dsn:
+        raise CommandError(
+            "This instance uses a PostgreSQL of its own: set MUSTER_DATABASE_URL, so that what "
+            "it keeps can be compared with what it said."
+        )
+    return LocalInstance(
+        url=found.url,
+        key=found.key,
+        dsn=dsn,
+        data_dir=data_dir,
+        run_dir=host.run_dir,
+        embedded=server is not None,
     )

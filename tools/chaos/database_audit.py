@@ -1,18 +1,24 @@
-"""What Postgres has, read directly: the second of the three accounts."""
+"""What Postgres has of many correlations, read directly."""
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from cli.shell.errors import CommandError
 from core.access.permissions import split_key
 from core.shared.address import Address
+from core.waits.state import Wait
 from storage.access import keys
 from storage.postgres.pool import Pool, PoolOptions, open_pool
-from tools.chaos import stored_waits
-from tools.chaos.reconcile import CorrelationKey, ObservedEvent, StoredCorrelation
-from tools.chaos.stored_waits import CorrelationSnapshot
+from storage.postgres.queries import load
+from storage.waits.wait_rows import entry_of, parked_of, wait_of
+from tools.chaos.reconcile import ObservedEvent, StoredCorrelation
+from tools.chaos.requests import CorrelationKey
+
+_Q = load("tools.chaos")
+_BATCH_SIZE = 2_000
 
 
 class DatabaseAudit:
@@ -25,25 +31,47 @@ class DatabaseAudit:
     async def read(
         self, correlation_keys: Iterable[CorrelationKey]
     ) -> dict[CorrelationKey, StoredCorrelation]:
-        """Read what Postgres holds of these correlations."""
-        addresses = [
-            Address(self._tenant, *correlation_key) for correlation_key in correlation_keys
-        ]
-        records = await stored_waits.read_snapshots(self._pool, addresses)
-        return {
-            _correlation_key(address): stored_correlation(record)
-            for address, record in records.items()
-        }
+        """Read what is stored of each of these correlations, which may be nothing."""
+        found = {}
+        for by_wait_key in self._batches(correlation_keys):
+            rows = {row["wait_key"]: row for row in await self._fetch("audit_waits", by_wait_key)}
+            lines, parked = defaultdict(list), defaultdict(list)
+            for row in await self._fetch("audit_lines", by_wait_key):
+                entry = entry_of(row)
+                line = _observed(entry.seq, entry.kind, entry.event_id, entry.payload)
+                lines[row["wait_key"]].append(line)
+            for row in await self._fetch("audit_parked", by_wait_key):
+                event = parked_of(row)
+                line = _observed(0, event.verdict, event.event_id, event.payload)
+                parked[row["wait_key"]].append(line)
+            for wait_key, correlation_key in by_wait_key.items():
+                row = rows.get(wait_key)
+                found[correlation_key] = stored_correlation(
+                    row and wait_of(row),
+                    lines[wait_key],
+                    parked[wait_key],
+                    resumed=bool(row and row["resumed"]),
+                )
+        return found
 
     async def waiting(self, correlation_keys: Iterable[CorrelationKey]) -> list[CorrelationKey]:
-        """Which of these correlations have not ended."""
-        addresses = [
-            Address(self._tenant, *correlation_key) for correlation_key in correlation_keys
-        ]
-        return [
-            _correlation_key(address)
-            for address in await stored_waits.still_waiting(self._pool, addresses)
-        ]
+        """Return those of these correlations that have not ended."""
+        waiting = []
+        for by_wait_key in self._batches(correlation_keys):
+            rows = await self._fetch("audit_waiting", by_wait_key)
+            waiting += [by_wait_key[row["wait_key"]] for row in rows]
+        return waiting
+
+    def _batches(
+        self, correlation_keys: Iterable[CorrelationKey]
+    ) -> Iterator[dict[bytes, CorrelationKey]]:
+        every = list(correlation_keys)
+        for start in range(0, len(every), _BATCH_SIZE):
+            batch = every[start : start + _BATCH_SIZE]
+            yield {Address(self._tenant, *one).key: one for one in batch}
+
+    async def _fetch(self, query: str, by_wait_key: dict[bytes, CorrelationKey]) -> list[Any]:
+        return await self._pool.fetch(_Q[query], list(by_wait_key))
 
 
 @asynccontextmanager
@@ -56,37 +84,27 @@ async def open_database_audit(dsn: str, key: str) -> AsyncIterator[DatabaseAudit
         await pool.close()
 
 
-def stored_correlation(record: CorrelationSnapshot) -> StoredCorrelation:
-    """One correlation's rows, as the account reads them."""
-    wait = record.wait
-    parked = tuple(
-        ObservedEvent(
-            number=0, kind=event.verdict, event_id=event.event_id, **read_origin(event.payload)
-        )
-        for event in record.parked
-    )
+def stored_correlation(
+    wait: Wait | None,
+    lines: Sequence[ObservedEvent] = (),
+    parked: Sequence[ObservedEvent] = (),
+    *,
+    resumed: bool = False,
+) -> StoredCorrelation:
     if wait is None:
-        return StoredCorrelation(parked=parked)
+        return StoredCorrelation(parked=tuple(parked))
     return StoredCorrelation(
         status=wait.status,
         end_number=wait.ending.seq if wait.ending else None,
-        resumed=record.resumed,
+        resumed=resumed,
         counted=tuple(mark.event_id for mark in wait.marks if mark.event_id),
-        lines=tuple(
-            ObservedEvent(
-                number=entry.seq,
-                kind=entry.kind,
-                event_id=entry.event_id,
-                **read_origin(entry.payload),
-            )
-            for entry in record.entries
-        ),
-        parked=parked,
+        lines=tuple(lines),
+        parked=tuple(parked),
     )
 
 
 def read_origin(payload: bytes) -> dict[str, Any]:
-    """Whose data it says it is."""
+    """Read which scenario and which event a payload says it belongs to."""
     return origin_of(json.loads(payload)) if payload else {}
 
 
@@ -97,8 +115,8 @@ def origin_of(data: Any) -> dict[str, Any]:
     return {"of": str(data.get("of")), "id": str(data.get("id"))}
 
 
-def _correlation_key(address: Address) -> CorrelationKey:
-    return address.execution_id, address.correlation_id
+def _observed(number: int, kind: str, event_id: str, payload: bytes) -> ObservedEvent:
+    return ObservedEvent(number=number, kind=kind, event_id=event_id, **read_origin(payload))
 
 
 async def _tenant_of(pool: Pool, key: str) -> int:

@@ -1,8 +1,8 @@
-"""Load, receiver and books round one instance, and the account at the end.
+"""Load, receiver and audit round one instance, and the reconciliation at the end.
 
 Needs an address, a key and a database, so it serves any Muster; breaking it is the caller's part:
 
-    async with exercise(target, plan) as drill:
+    async with run_drill(target, plan) as drill:
         ...break something...
     result = drill.result
 """
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +22,8 @@ from tools.chaos.ack_log import Ack, AckLog
 from tools.chaos.database_audit import DatabaseAudit, open_database_audit
 from tools.chaos.load import CallerStats, LoadGenerator
 from tools.chaos.receiver import StreamFollower
-from tools.chaos.reconcile import CorrelationKey, Reconciliation, must_end, reconcile
+from tools.chaos.reconcile import Reconciliation, by_correlation, must_end, reconcile
+from tools.load.tasks import background
 
 _POLL = 0.25
 
@@ -36,6 +36,10 @@ class ChaosTarget:
     key: str = field(repr=False)
     dsn: str = field(repr=False)
 
+    @property
+    def instance(self) -> Instance:
+        return Instance(self.url, self.key)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillPlan:
@@ -43,7 +47,7 @@ class DrillPlan:
 
     seed: int
     folder: Path
-    """Where the ledger is kept."""
+    """Where the ack log is kept."""
     rate: float = 30.0
     """Correlations a second, each with about four requests."""
     follow_each: int = 8
@@ -52,10 +56,13 @@ class DrillPlan:
     drain_within: float = 60.0
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
+    def create_ack_log(self) -> AckLog:
+        return AckLog.create(self.folder / f"{self.run}.jsonl")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """What came of it."""
+    """The reconciliation, and what the callers met."""
 
     account: Reconciliation
     stats: CallerStats
@@ -63,17 +70,17 @@ class DrillResult:
     """Seconds from the last new correlation until everything had ended and was shown."""
     given_up: int
     """Correlations whose callers were never answered in time."""
-    ledger: Path
+    ack_log: Path
 
 
 class Drill:
     """A running exercise."""
 
     def __init__(
-        self, plan: DrillPlan, ledger: AckLog, load: LoadGenerator, receiver: StreamFollower
+        self, plan: DrillPlan, ack_log: AckLog, load: LoadGenerator, receiver: StreamFollower
     ) -> None:
         self.plan = plan
-        self.ledger = ledger
+        self.ack_log = ack_log
         self.load = load
         self.receiver = receiver
         self.phase = "load"
@@ -81,83 +88,72 @@ class Drill:
 
     @property
     def result(self) -> DrillResult:
-        """The outcome; there is one after the exercise only."""
+        """The result; there is one after the exercise only."""
         if self._result is None:
             raise RuntimeError("the exercise is not over")
         return self._result
 
-    async def conclude(self, books: DatabaseAudit) -> None:
+    async def conclude(self, audit: DatabaseAudit) -> None:
         """Let everything come to its end, then compare."""
         self.phase = "draining"
         stopped = time.monotonic()
         deadline = stopped + self.plan.drain_within
         given_up = await self.load.finish(self.plan.drain_within)
-        await _until_ended(books, self.ledger.acks, deadline)
+        await _wait_until_ended(audit, self.ack_log.acks, deadline)
         await self.receiver.finish(max(1.0, deadline - time.monotonic()))
         drained_after = time.monotonic() - stopped
         self.phase = "account"
-        self.ledger.close()
-        acks = self.ledger.acks
-        kept = await books.read(dict.fromkeys(ack.correlation_key for ack in acks))
+        self.ack_log.close()
+        acks = self.ack_log.acks
+        stored = await audit.read(by_correlation(acks))
         self.load.stats.unexpected.update(self.receiver.unexpected)
         self._result = DrillResult(
-            account=reconcile(acks, kept, self.receiver.observed, floor=self.plan.floor),
+            account=reconcile(acks, stored, self.receiver.observed, floor=self.plan.floor),
             stats=self.load.stats,
             drained_after=drained_after,
             given_up=given_up,
-            ledger=self.ledger.path,
+            ack_log=self.ack_log.path,
         )
         self.phase = "done"
 
 
 @contextlib.asynccontextmanager
 async def run_drill(target: ChaosTarget, plan: DrillPlan) -> AsyncIterator[Drill]:
-    """Keep an instance under load for as long as the block lasts; then draw up the account."""
-    ledger = AckLog.create(plan.folder / f"{plan.run}.jsonl")
-    instance = Instance(target.url, target.key)
+    """Keep an instance under load for as long as the block lasts; then reconcile."""
+    ack_log = plan.create_ack_log()
     try:
         async with (
-            connect(instance) as callers,
-            connect(instance) as readers,
-            open_database_audit(target.dsn, target.key) as books,
+            connect(target.instance) as callers,
+            connect(target.instance) as readers,
+            open_database_audit(target.dsn, target.key) as audit,
         ):
             receiver = StreamFollower(readers, each=plan.follow_each)
             load = LoadGenerator(
                 callers,
-                ledger,
+                ack_log,
                 run=plan.run,
                 seed=plan.seed,
                 rate=plan.rate,
                 on_registered=receiver.offer,
             )
-            drill = Drill(plan, ledger, load, receiver)
-            flow = asyncio.create_task(load.generate())
+            drill = Drill(plan, ack_log, load, receiver)
             try:
-                try:
+                async with background(load.generate()):
                     yield drill
-                finally:
-                    flow.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await flow
-                await drill.conclude(books)
+                await drill.conclude(audit)
             finally:
                 # After a Ctrl-C or a mistake they are still at it.
                 await load.finish(within=0)
                 await receiver.finish(within=0)
     finally:
-        ledger.close()
+        ack_log.close()
 
 
-async def _until_ended(books: DatabaseAudit, acks: list[Ack], deadline: float) -> None:
-    """Wait until all that must end has ended, or the time is up: the account will tell."""
-    promised: dict[CorrelationKey, list[Ack]] = defaultdict(list)
-    for ack in acks:
-        promised[ack.correlation_key].append(ack)
-    open_: list[CorrelationKey] = [
-        correlation_key for correlation_key, some in promised.items() if must_end(some)
-    ]
-    while open_ and time.monotonic() < deadline:
+async def _wait_until_ended(audit: DatabaseAudit, acks: list[Ack], deadline: float) -> None:
+    """Wait until all that must end has ended, or the time is up: the reconciliation will tell."""
+    unended = [key for key, some in by_correlation(acks).items() if must_end(some)]
+    while unended and time.monotonic() < deadline:
         with contextlib.suppress(*CONNECTION_ERRORS):
-            open_ = await books.waiting(open_)
-        if open_:
+            unended = await audit.waiting(unended)
+        if unended:
             await asyncio.sleep(_POLL)

@@ -1,15 +1,14 @@
-"""What a fault is, what it works with, and what it leaves for the account."""
+"""What a fault is, what it works with, and what it leaves for the report."""
 
 import random
-import statistics
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cli.shell.client import Client
-from tools.chaos.exercise import Drill
+from tools.chaos.exercise import ChaosTarget, Drill
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +22,17 @@ class Disruption:
 
 @dataclass(frozen=True, slots=True)
 class ChaosCheck:
-    """Something beside the account that has to hold."""
+    """Something beside the reconciliation that has to hold."""
 
     name: str
     holds: bool
     observed: str
 
 
-@dataclass(frozen=True, slots=True)
-class LocalInstance:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalInstance(ChaosTarget):
     """A running instance of this machine: only such a one may be broken."""
 
-    url: str
-    key: str = field(repr=False)
-    dsn: str = field(repr=False)
     data_dir: Path
     run_dir: Path
     embedded: bool
@@ -55,37 +51,34 @@ class FaultRun:
     seconds: float
     say: Callable[[str], None] = lambda _: None
     progress: float | None = None
-    """How much of the fault is done, where that can be told."""
+    """How much of the fault is done, where that is known."""
     disruptions: list[Disruption] = field(default_factory=list)
     checks: list[ChaosCheck] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the fault began."""
         return time.monotonic() - self._began
 
-    def note(self, blow: Disruption) -> None:
-        """Keep a blow and say it."""
-        self.disruptions.append(blow)
-        felt = (
-            ""
-            if blow.recovered_after is None
-            else f", serving again after {blow.recovered_after:.1f} s"
-        )
-        self.say(f"{blow.what}{felt}")
+    def note(
+        self, what: str, at: float | None = None, recovered_after: float | None = None
+    ) -> None:
+        """Keep a disruption and say it; `at` is a value of `elapsed`."""
+        at = self.elapsed if at is None else at
+        self.disruptions.append(Disruption(what, at, recovered_after))
+        felt = "" if recovered_after is None else f", serving again after {recovered_after:.1f} s"
+        self.say(f"{what}{felt}")
 
     def check(self, name: str, holds: bool, observed: str) -> None:
-        """Keep something that has to hold."""
         self.checks.append(ChaosCheck(name, holds, observed))
 
 
 InjectFault: TypeAlias = Callable[[FaultRun], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault by name. `times` and `seconds` are what it does unless told otherwise."""
+    """A fault by name; `times` and `seconds` are its defaults."""
 
     name: str
     summary: str
@@ -95,15 +88,6 @@ class Fault:
     needs_embedded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DurationSummary:
-    """Many durations in three numbers."""
-
-    count: int
-    median: float
-    longest: float
-
-
-def summarize_durations(values: list[float]) -> DurationSummary | None:
-    """How long things took; None if nothing did."""
-    return DurationSummary(len(values), statistics.median(values), max(values)) if values else None
+def fault(name: str, summary: str, **defaults: Any) -> Callable[[InjectFault], Fault]:
+    """Make the decorated function a fault."""
+    return lambda inject: Fault(name, summary, inject, **defaults)

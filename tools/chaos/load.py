@@ -1,6 +1,6 @@
-"""Callers that insist: they play stories, and try again with the same ids until they are answered.
+"""Callers that play scenarios, and try again with the same ids until they are answered.
 
-Every answer of the product is counted; what it acknowledged goes to the ledger at once.
+Every answer of the product is counted; what it acknowledged goes to the ack log at once.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from cli.shell.client import Client, UnreachableError
 from cli.shell.problems import ProblemResponseError
 from tools.chaos.ack_log import AckLog, make_ack
+from tools.chaos.requests import REGISTER_PATH
 from tools.chaos.scenario import (
     ChaosScenario,
     RequestChannel,
@@ -20,6 +21,7 @@ from tools.chaos.scenario import (
     ScenarioStep,
     make_scenario,
 )
+from tools.load.tasks import TaskSet
 
 CALLER_TIMEOUTS = (4.0, 15.0, 15.0)  # seconds: some callers give up before the product does
 MAX_REQUESTS = 64  # requests under way; the HTTP client has a hundred connections
@@ -30,17 +32,17 @@ TRANSIENT_STATUSES = {429, 503}
 
 @dataclass(slots=True)
 class CallerStats:
-    """What the callers met."""
+    """How the callers were answered."""
 
     acknowledged: int = 0
     refused: Counter[int] = field(default_factory=Counter)
-    """429 and 503, by status: promises not made."""
+    """429 and 503, by status."""
     bare: int = 0
-    """Refusals that did not say when to come back."""
+    """Refusals without Retry-After."""
     broken: int = 0
     """Connections refused or broken off."""
     impatient: int = 0
-    """Answers that a caller did not wait for."""
+    """Requests whose caller did not wait for the answer."""
     unexpected: Counter[str] = field(default_factory=Counter)
     """Any other answer, by status and code."""
 
@@ -51,12 +53,12 @@ def status_and_code(problem: ProblemResponseError) -> str:
 
 
 class LoadGenerator:
-    """A steady stream of stories, at most `rate` a second, until it is told to stop."""
+    """A steady stream of scenarios, at most `rate` a second."""
 
     def __init__(
         self,
         client: Client,
-        ledger: AckLog,
+        ack_log: AckLog,
         *,
         run: str,
         seed: int,
@@ -65,22 +67,20 @@ class LoadGenerator:
     ) -> None:
         self.stats = CallerStats()
         self.excluded_shapes: set[ScenarioShape] = set()
-        """Stories that are left out."""
         self._client = client
-        self._ledger = ledger
+        self._ack_log = ack_log
         self._run, self._seed, self._rate = run, seed, rate
         self._on_registered = on_registered
         self._chance = random.Random(f"{seed}/callers")  # noqa: S311
         self._began = time.monotonic()
         self._slots = asyncio.Semaphore(MAX_REQUESTS)
         self._room = asyncio.Semaphore(MAX_SCENARIOS)
-        self._stories: set[asyncio.Task[None]] = set()
+        self._playing = TaskSet()
         self.under_way: Counter[ScenarioShape] = Counter()
-        self._mistakes: list[Exception] = []
         self._number = 0
 
     async def generate(self) -> None:
-        """Begin story after story; cancel this to stop, then `finish` those under way."""
+        """Begin scenario after scenario until cancelled; `finish` ends those under way."""
         due = time.monotonic()
         while True:
             await self._room.acquire()
@@ -89,43 +89,33 @@ class LoadGenerator:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     def next_scenario(self) -> ChaosScenario:
-        """One that was not told before."""
         self._number += 1
-        story = make_scenario(self._run, self._seed, self._number)
-        return self.next_scenario() if story.shape in self.excluded_shapes else story
+        scenario = make_scenario(self._run, self._seed, self._number)
+        return self.next_scenario() if scenario.shape in self.excluded_shapes else scenario
 
     async def finish(self, within: float) -> int:
-        """Let the stories under way come to their end; how many did not."""
-        pending = set(self._stories)
-        if pending:
-            _, pending = await asyncio.wait(pending, timeout=within)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        if self._mistakes:
-            raise ExceptionGroup("the load has a mistake of its own", self._mistakes)
-        return len(pending)
+        """Let the scenarios under way come to their end; return how many did not."""
+        return await self._playing.finish(within)
 
-    async def play(self, story: ChaosScenario) -> None:
-        """Send everything a story has to say, and insist on each answer."""
-        for wave in story.waves:
+    async def play(self, scenario: ChaosScenario) -> None:
+        """Send all requests of a scenario, each until it is acknowledged."""
+        for wave in scenario.waves:
             async with asyncio.TaskGroup() as group:
                 for step in wave:
-                    group.create_task(self.send_until_acknowledged(story, step))
+                    group.create_task(self.send_until_acknowledged(scenario, step))
 
-    async def send_until_acknowledged(self, story: ChaosScenario, step: ScenarioStep) -> None:
-        """One request, again and again until it is acknowledged."""
-        pause = await self._try(story, step)
+    async def send_until_acknowledged(self, scenario: ChaosScenario, step: ScenarioStep) -> None:
+        pause = await self._try(scenario, step)
         while pause is not None:
             await asyncio.sleep(pause)
-            pause = await self._try(story, step)
+            pause = await self._try(scenario, step)
 
-    async def _try(self, story: ChaosScenario, step: ScenarioStep) -> float | None:
-        """None once it was acknowledged, else the seconds until the next try."""
+    async def _try(self, scenario: ChaosScenario, step: ScenarioStep) -> float | None:
+        """Send once; return the seconds until the next try, or None if it was acknowledged."""
         stats = self.stats
         try:
             async with self._slots, asyncio.timeout(self._chance.choice(CALLER_TIMEOUTS)):
-                reply = await self._send(story, step)
+                reply = await self._send(scenario, step)
         except TimeoutError:
             stats.impatient += 1
         except UnreachableError:
@@ -139,30 +129,26 @@ class LoadGenerator:
                 stats.bare += after is None
                 return float(after or 0) + self._chance.uniform(*_RETRY_PAUSE)
         else:
-            self._ledger.note(make_ack(story, step, reply, time.monotonic() - self._began))
+            self._ack_log.note(make_ack(scenario, step, reply, time.monotonic() - self._began))
             stats.acknowledged += 1
-            if step.door is RequestChannel.REGISTER:
-                self._on_registered(story)
+            if step.channel is RequestChannel.REGISTER:
+                self._on_registered(scenario)
             return None
         return self._chance.uniform(*_RETRY_PAUSE)
 
-    async def _send(self, story: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
-        if step.door is RequestChannel.REGISTER:
-            reply = await self._client.post("/api/wait-states", story.registration())
+    async def _send(self, scenario: ChaosScenario, step: ScenarioStep) -> dict[str, object]:
+        if step.channel is RequestChannel.REGISTER:
+            reply = await self._client.post(REGISTER_PATH, scenario.registration())
         else:
-            path, headers, body = story.event_request(step)
+            path, headers, body = scenario.event_request(step)
             reply = await self._client.post(path, body, headers)
         return dict(reply)
 
-    def _begin(self, story: ChaosScenario) -> None:
-        task = asyncio.create_task(self.play(story))
-        self._stories.add(task)
-        self.under_way[story.shape] += 1
-        task.add_done_callback(self._ended)
-        task.add_done_callback(lambda _: self.under_way.subtract([story.shape]))
+    def _begin(self, scenario: ChaosScenario) -> None:
+        self.under_way[scenario.shape] += 1
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._stories.discard(task)
-        self._room.release()
-        if not task.cancelled() and isinstance(error := task.exception(), Exception):
-            self._mistakes.append(error)
+        def ended(_: object) -> None:
+            self.under_way[scenario.shape] -= 1
+            self._room.release()
+
+        self._playing.start(self.play(scenario)).add_done_callback(ended)

@@ -1,10 +1,10 @@
-"""A reader of streams: follows a sample of the waits and writes down all that it is shown.
+"""Follows the streams of some waits and keeps all that they show.
 
-Unlike `cli.shell.follow` it forgives nothing: what is shown twice is kept twice, for
-`reconcile.py` to find.
+Unlike `cli.shell.follow` it drops nothing: what is shown twice is kept twice, for `reconcile.py`
+to find.
 """
 
-import asyncio
+import functools
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -13,8 +13,10 @@ from cli.shell.problems import ProblemResponseError
 from cli.shell.sse import EventDecoder, ServerEvent
 from tools.chaos.database_audit import origin_of
 from tools.chaos.load import TRANSIENT_STATUSES, status_and_code
-from tools.chaos.reconcile import ENDED, CorrelationKey, ObservedEvent
+from tools.chaos.reconcile import ENDED, ObservedEvent
+from tools.chaos.requests import CorrelationKey
 from tools.chaos.scenario import ChaosScenario
+from tools.load.tasks import TaskSet, poll
 
 MAX_STREAMS = 80  # streams; the HTTP client has a hundred connections
 _MAX_SILENCE = 40.0  # the server says something every 15 s
@@ -22,58 +24,40 @@ _PAUSE = 0.2
 
 
 class StreamFollower:
-    """Follows every `each`-th wait that it is told of, as long as it has room."""
+    """Follows every `each`-th wait that is registered, up to `MAX_STREAMS` at once."""
 
     def __init__(self, client: Client, *, each: int) -> None:
         self.observed: dict[CorrelationKey, list[ObservedEvent]] = {}
-        self.breaks = 0
         self.unexpected: Counter[str] = Counter()
         self._client = client
         self._each = each
         self._offered = 0
-        self._readers: set[asyncio.Task[None]] = set()
+        self._readers = TaskSet()
 
-    def offer(self, story: ChaosScenario) -> None:
-        """Follow every n-th registered wait."""
+    def offer(self, scenario: ChaosScenario) -> None:
+        """Take note of a registered wait, and follow it if it is its turn."""
         self._offered += 1
-        correlation_key = story.execution_id, story.correlation_id
-        if (
-            self._offered % self._each
-            or len(self._readers) >= MAX_STREAMS
-            or correlation_key in self.observed
-        ):
-            return
-        self.observed[correlation_key] = []
-        task = asyncio.create_task(self._follow(correlation_key, self.observed[correlation_key]))
-        self._readers.add(task)
-        task.add_done_callback(self._readers.discard)
+        key, is_due = scenario.correlation_key, self._offered % self._each == 0
+        if is_due and len(self._readers) < MAX_STREAMS and key not in self.observed:
+            self.observed[key] = []
+            self._readers.start(self._follow(key, self.observed[key]))
 
     @property
     def under_way(self) -> int:
-        """Streams that have not come to their end."""
+        """How many streams have not come to their end."""
         return len(self._readers)
 
     async def finish(self, within: float) -> None:
         """Read the streams under way to their end, or until the time is up."""
-        readers = set(self._readers)
-        if not readers:
-            return
-        done, pending = await asyncio.wait(readers, timeout=within)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        for task in done:
-            task.result()
+        await self._readers.finish(within)
 
     async def _follow(self, correlation_key: CorrelationKey, lines: list[ObservedEvent]) -> None:
-        # Once more after the end: who comes back must not be told of it again.
+        # Once more after the end: a reader that comes back must not be shown it again.
         for _ in ("until it has ended", "after the end"):
-            while not await self._read(correlation_key, lines):
-                self.breaks += 1
-                await asyncio.sleep(_PAUSE)
+            await poll(functools.partial(self._read, correlation_key, lines), _PAUSE)
 
     async def _read(self, correlation_key: CorrelationKey, lines: list[ObservedEvent]) -> bool:
-        """One connection; False if it broke off."""
+        """Read one connection; return False if it broke off."""
         headers = {"Accept": "text/event-stream"}
         if lines:
             headers["Last-Event-ID"] = str(lines[-1].number)
@@ -99,10 +83,9 @@ def observed_event(event: ServerEvent) -> ObservedEvent:
         owners = {origin_of(data)["of"] for data in output.values() if isinstance(data, dict)}
         of = " and ".join(sorted(owners)) or None
         return ObservedEvent(number=number, kind=event.kind, event_id="", of=of)
-    told = origin_of(entry["data"]) if "data" in entry else {}
-    return ObservedEvent(
-        number=number, kind=event.kind, event_id=str(entry.get("eventId", "")), **told
-    )
+    event_id = str(entry.get("eventId", ""))
+    origin = origin_of(entry["data"]) if "data" in entry else {}
+    return ObservedEvent(number=number, kind=event.kind, event_id=event_id, **origin)
 
 
 async def _events(chunks: AsyncIterator[bytes]) -> AsyncIterator[ServerEvent]:

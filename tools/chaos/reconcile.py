@@ -1,4 +1,4 @@
-"""Do the callers, Postgres and the receiver agree? Pure: three accounts in, one verdict out."""
+"""Compares what was acknowledged with what is stored and what streams showed. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,13 +7,10 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from tools.chaos.ack_log import Ack
+from tools.chaos.requests import CorrelationKey
 from tools.chaos.scenario import RequestChannel, ScenarioShape
 
-CorrelationKey: TypeAlias = tuple[str, str]
 ENDED = "ended"
-# An event told "matched" was told that it counts.
-MATCHED = "matched"
-RECEIVED = "received"
 
 
 class Violation(StrEnum):
@@ -33,7 +30,7 @@ class Violation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One flaw in one correlation."""
+    """One violation in one correlation."""
 
     violation: Violation
     correlation_key: CorrelationKey
@@ -56,7 +53,7 @@ class ObservedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCorrelation:
-    """What Postgres has of one correlation; without a `status` there is no row."""
+    """What is stored of one correlation; without a `status` there is no row."""
 
     status: str | None = None
     end_number: int | None = None
@@ -80,54 +77,63 @@ class Reconciliation:
 
     @property
     def clean(self) -> bool:
-        """Nothing was found, and enough happened to find it in."""
+        """Whether nothing was found, and enough happened to find something."""
         return not self.findings and self.acknowledged >= self.floor
 
-    def count(self, flaw: Violation) -> int:
-        """How many flaws of one kind."""
-        return sum(finding.violation is flaw for finding in self.findings)
+    def count(self, violation: Violation) -> int:
+        return sum(finding.violation is violation for finding in self.findings)
+
+
+def by_correlation(acks: Iterable[Ack]) -> dict[CorrelationKey, list[Ack]]:
+    """Sort acks by the correlation that they belong to."""
+    sorted_acks: dict[CorrelationKey, list[Ack]] = defaultdict(list)
+    for ack in acks:
+        sorted_acks[ack.correlation_key].append(ack)
+    return sorted_acks
 
 
 def reconcile(
-    acks: Iterable[Ack],
-    kept: Mapping[CorrelationKey, StoredCorrelation],
+    acks: Sequence[Ack],
+    stored: Mapping[CorrelationKey, StoredCorrelation],
     observed: Mapping[CorrelationKey, Sequence[ObservedEvent]],
     *,
     floor: int,
 ) -> Reconciliation:
-    """Hold what was promised against what was kept and what was shown."""
-    promised: dict[CorrelationKey, list[Ack]] = defaultdict(list)
-    for ack in acks:
-        promised[ack.correlation_key].append(ack)
+    """Compare acks with the rows and the streams of their correlations."""
+    sorted_acks = by_correlation(acks)
     findings: list[Finding] = []
-    for place, promises in promised.items():
-        row = kept.get(place, StoredCorrelation())
-        findings += _check_correlation(place, promises, row)
-        if place in observed:
-            findings += _check_stream(place, row, observed[place])
+    for key, own in sorted_acks.items():
+        row = stored.get(key, StoredCorrelation())
+        shown = observed.get(key, ())
+        checks = [check(own, row) for check in _CHECKS]
+        if key in observed:
+            checks.append(_check_stream(row, shown))
+        lines = (*row.lines, *row.parked, *shown)
+        checks.append(_check_foreign_data(":".join(key), lines))
+        findings += [Finding(violation, key, what) for check in checks for violation, what in check]
     return Reconciliation(
-        acknowledged=sum(map(len, promised.values())),
-        correlations=len(promised),
-        completed=sum(row.status == "completed" for row in kept.values()),
+        acknowledged=len(acks),
+        correlations=len(sorted_acks),
+        completed=sum(row.status == "completed" for row in stored.values()),
         watched=len(observed),
         floor=floor,
-        verdicts=Counter(a.verdict for some in promised.values() for a in some if a.verdict),
+        verdicts=Counter(ack.verdict for ack in acks if ack.verdict),
         findings=findings,
     )
 
 
-def must_end(promises: Sequence[Ack]) -> bool:
-    """Whether what was acknowledged so far is all that this correlation waits for."""
-    doors = {ack.door for ack in promises}
-    match promises[0].shape:
+def must_end(acks: Sequence[Ack]) -> bool:
+    """Return whether what was acknowledged is all that this correlation waits for."""
+    channels = {ack.channel for ack in acks}
+    match acks[0].shape:
         case ScenarioShape.ORPHAN:
             return False
         case ScenarioShape.UNANSWERED:
-            return RequestChannel.REGISTER in doors
+            return RequestChannel.REGISTER in channels
         case ScenarioShape.ANY:
-            return RequestChannel.REGISTER in doors and len(doors) > 1
+            return RequestChannel.REGISTER in channels and len(channels) > 1
         case ScenarioShape.ALL:
-            return len(doors) == len(RequestChannel)
+            return len(channels) == len(RequestChannel)
 
 
 def sender_id(event_id: str) -> str:
@@ -135,99 +141,81 @@ def sender_id(event_id: str) -> str:
     return event_id.rpartition("/")[2]
 
 
-def _check_correlation(
-    place: CorrelationKey, promises: Sequence[Ack], row: StoredCorrelation
-) -> Iterator[Finding]:
-    checks = (_lost, _twice, _ending, _verdicts)
-    for flaw, what in (pair for check in checks for pair in check(promises, row)):
-        yield Finding(flaw, place, what)
-    for line in (*row.lines, *row.parked):
-        yield from _check_foreign_data(place, line)
-
-
 Violations: TypeAlias = Iterator[tuple[Violation, str]]
 
 
-def _lost(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
-    logged = {sender_id(line.event_id): line.kind for line in row.lines}
-    parked = {sender_id(line.event_id) for line in row.parked}
+def _check_lost(acks: Sequence[Ack], row: StoredCorrelation) -> Violations:
+    stored = {sender_id(line.event_id) for line in (*row.lines, *row.parked)}
     counted = set(map(sender_id, row.counted))
-    if row.status is None and any(ack.door is RequestChannel.REGISTER for ack in promises):
+    if row.status is None and any(ack.channel is RequestChannel.REGISTER for ack in acks):
         yield Violation.LOST, "its registration was acknowledged and there is no row"
-    for ack in promises:
-        if ack.door is RequestChannel.REGISTER:
+    for ack in acks:
+        if ack.channel is RequestChannel.REGISTER:
             continue
-        if ack.verdict == MATCHED and ack.event_id not in counted:
-            yield Violation.LOST, f"{ack.event_id} was told that it counts and does not"
-        elif ack.event_id not in logged and ack.event_id not in parked:
-            yield (
-                Violation.LOST,
-                f"{ack.event_id} ({ack.verdict}) is neither in the log nor the inbox",
-            )
+        if ack.verdict == "matched" and ack.event_id not in counted:
+            yield Violation.LOST, f"{ack.event_id} was matched and does not count"
+        elif ack.event_id not in stored:
+            what = f"{ack.event_id} ({ack.verdict}) is neither in the log nor the inbox"
+            yield Violation.LOST, what
 
 
-def _twice(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
+def _check_twice(_: Sequence[Ack], row: StoredCorrelation) -> Violations:
     numbers = Counter(line.number for line in row.lines)
     if row.end_number is not None:
         numbers[row.end_number] += 1
     for number, times in numbers.items():
         if times > 1:
-            yield Violation.TWICE, f"{times} things have the number {number} in its log"
+            yield Violation.TWICE, f"{times} entries of its log have the number {number}"
     for event_id, times in Counter(row.counted).items():
         if times > 1:
             yield Violation.TWICE, f"{event_id} counts {times} times"
-    received = [line for line in row.lines if line.kind == RECEIVED]
-    if len(received) > len(row.counted):
-        yield (
-            Violation.TWICE,
-            f"{len(received)} events were received where {len(row.counted)} count",
-        )
+    received, counted = sum(line.kind == "received" for line in row.lines), len(row.counted)
+    if received > counted:
+        yield Violation.TWICE, f"{received} events were received where {counted} count"
 
 
-def _ending(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
-    expected = "timeout" if promises[0].shape is ScenarioShape.UNANSWERED else "completed"
-    if row.status in (None, "waiting"):
-        if must_end(promises) and row.status is not None:
+def _check_ending(acks: Sequence[Ack], row: StoredCorrelation) -> Violations:
+    expected = "timeout" if acks[0].shape is ScenarioShape.UNANSWERED else "completed"
+    if row.status is None:
+        return
+    if row.status == "waiting":
+        if must_end(acks):
             yield Violation.UNFINISHED, f"it has all it needs to be {expected}"
     elif row.status != expected:
         yield Violation.WRONG, f"it ended as {row.status}, not as {expected}"
     elif row.resumed != (expected == "completed"):
-        yield (
-            Violation.WRONG,
-            f"it is {expected}, yet it was {'' if row.resumed else 'not '}resumed",
-        )
+        resumed = "resumed" if row.resumed else "not resumed"
+        yield Violation.WRONG, f"it is {expected}, yet it was {resumed}"
 
 
-def _verdicts(promises: Sequence[Ack], row: StoredCorrelation) -> Violations:
-    for ack in promises:
+def _check_verdicts(acks: Sequence[Ack], _: StoredCorrelation) -> Violations:
+    for ack in acks:
         if ack.verdict == "rejected" and ack.reason != "execution_mismatch":
             yield Violation.WRONG, f"{ack.event_id} was rejected: {ack.reason}"
 
 
-def _check_foreign_data(place: CorrelationKey, line: ObservedEvent) -> Iterator[Finding]:
-    if line.of is not None and line.of != ":".join(place):
-        what = f"{line.event_id} carries the data of {line.of}"
-        yield Finding(Violation.CONTAMINATED, place, what)
-    elif line.id is not None and line.id != sender_id(line.event_id):
-        what = f"{line.event_id} carries the data of {line.id}"
-        yield Finding(Violation.CONTAMINATED, place, what)
+_CHECKS = (_check_lost, _check_twice, _check_ending, _check_verdicts)
 
 
-def _check_stream(
-    place: CorrelationKey, row: StoredCorrelation, observed: Sequence[ObservedEvent]
-) -> Iterator[Finding]:
+def _check_stream(row: StoredCorrelation, observed: Sequence[ObservedEvent]) -> Violations:
     """Check that a reader saw each log line once, in order, and then the end."""
-    for number, times in Counter(line.number for line in observed).items():
+    numbers = Counter(line.number for line in observed)
+    for number, times in numbers.items():
         if times > 1:
-            yield Finding(Violation.TWICE, place, f"the receiver was shown number {number} again")
-    ends = [line for line in observed if line.kind == ENDED]
-    if len(ends) > 1:
-        yield Finding(Violation.TWICE, place, f"the receiver saw it end {len(ends)} times")
+            yield Violation.TWICE, f"the receiver was shown number {number} again"
+    ends = sum(line.kind == ENDED for line in observed)
+    if ends > 1:
+        yield Violation.TWICE, f"the receiver saw it end {ends} times"
     if row.end_number is not None:
-        story = {line.number for line in row.lines if line.number < row.end_number}
-        missed = (story | {row.end_number}) - {line.number for line in observed}
+        logged = {line.number for line in row.lines if line.number < row.end_number}
+        missed = sorted((logged | {row.end_number}) - set(numbers))
         if missed:
-            numbers = ", ".join(map(str, sorted(missed)))
-            yield Finding(Violation.LOST, place, f"the receiver never saw number {numbers}")
-    for line in observed:
-        yield from _check_foreign_data(place, line)
+            yield Violation.LOST, f"the receiver never saw number {', '.join(map(str, missed))}"
+
+
+def _check_foreign_data(scoped_id: str, lines: Iterable[ObservedEvent]) -> Violations:
+    for line in lines:
+        if line.of is not None and line.of != scoped_id:
+            yield Violation.CONTAMINATED, f"{line.event_id} carries the data of {line.of}"
+        elif line.id is not None and line.id != sender_id(line.event_id):
+            yield Violation.CONTAMINATED, f"{line.event_id} carries the data of {line.id}"

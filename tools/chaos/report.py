@@ -1,5 +1,6 @@
-"""The account of a run, for people and for scripts. Pure."""
+"""The report of a run, for people and for scripts. Pure."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.chaos.exercise import DrillResult
-from tools.chaos.fault import ChaosCheck, Disruption, DurationSummary, summarize_durations
+from tools.chaos.fault import ChaosCheck, Disruption
 from tools.chaos.reconcile import Reconciliation, Violation
 
 _SHOWN = 10
@@ -20,6 +21,7 @@ _VIOLATION_NAMES = {
     Violation.UNFINISHED: "unfinished",
     Violation.WRONG: "ended wrongly",
 }
+_STYLES = {None: "", True: "green", False: "bold red"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,47 +37,52 @@ class ChaosReport:
 
     @property
     def clean(self) -> bool:
-        """Whether everything that was promised was kept."""
         result = self.result
         answered = not result.stats.unexpected and not result.stats.bare and not result.given_up
         return result.account.clean and answered and all(check.holds for check in self.checks)
 
     @property
-    def serving_again(self) -> DurationSummary | None:
-        """How long callers felt the blows."""
-        return summarize_durations(
-            [blow.recovered_after for blow in self.disruptions if blow.recovered_after is not None]
-        )
+    def recoveries(self) -> list[float]:
+        """How many seconds callers felt each disruption."""
+        after = [one.recovered_after for one in self.disruptions]
+        return [seconds for seconds in after if seconds is not None]
 
     def document(self) -> dict[str, Any]:
         """Return the report as `--json` prints it."""
-        result, tally, again = self.result, self.result.stats, self.serving_again
+        result, stats, after = self.result, self.result.stats, self.recoveries
         return {
             "fault": self.fault,
             "seed": self.seed,
             "seconds": round(self.seconds, 1),
             **reconciliation_document(result.account),
             "clean": self.clean,
-            "refused": {str(status): count for status, count in tally.refused.items()},
-            "refusedWithoutRetryAfter": tally.bare,
-            "broken": tally.broken,
-            "impatient": tally.impatient,
-            "unexpected": dict(tally.unexpected),
+            "refused": {str(status): count for status, count in stats.refused.items()},
+            "refusedWithoutRetryAfter": stats.bare,
+            "broken": stats.broken,
+            "impatient": stats.impatient,
+            "unexpected": dict(stats.unexpected),
             "givenUp": result.given_up,
-            "blows": [_disruption_document(blow) for blow in self.disruptions],
-            "servingAgain": again
-            and {"p50": round(again.median, 2), "max": round(again.longest, 2)},
+            "blows": [
+                {
+                    "what": one.what,
+                    "at": round(one.at, 1),
+                    "servingAfter": one.recovered_after and round(one.recovered_after, 2),
+                }
+                for one in self.disruptions
+            ],
+            "servingAgain": {"p50": round(statistics.median(after), 2), "max": round(max(after), 2)}
+            if after
+            else None,
             "drainedAfter": round(result.drained_after, 2),
             "checks": [
                 {"name": check.name, "holds": check.holds, "seen": check.observed}
                 for check in self.checks
             ],
-            "ledger": str(result.ledger),
+            "ledger": str(result.ack_log),
         }
 
 
 def reconciliation_document(account: Reconciliation) -> dict[str, Any]:
-    """Return the counts as `--json` prints them."""
     return {
         "clean": account.clean,
         "acknowledged": account.acknowledged,
@@ -90,79 +97,74 @@ def reconciliation_document(account: Reconciliation) -> dict[str, Any]:
 
 
 def reconciliation_view(account: Reconciliation) -> RenderableType:
-    """One line for each thing that was counted, then what was found."""
-    table = _table()
-    _count_promises(table, account)
-    _count_violations(table, account)
-    return Group(table, *_findings(account), _verdict("", clean=account.clean))
+    """Render the counts and the findings of a reconciliation alone."""
+    table = _CountTable()
+    table.add_acks(account)
+    table.add_violations(account)
+    return Group(table.grid, *_findings(account), _verdict("", clean=account.clean))
 
 
 def report_view(report: ChaosReport) -> RenderableType:
     """Render the reconciliation, the disruptions and the verdict."""
-    result, tally, table = report.result, report.result.stats, _table()
-    _count_promises(table, result.account)
-    _row(table, "watched live", result.account.watched, "streams, read to their end")
-    _row(table, "refused", tally.refused.total(), _refusals(report))
-    _row(table, "broken off", tally.broken + tally.impatient, "then sent again, with the same ids")
-    _count_violations(table, result.account)
-    for name, count in tally.unexpected.items():
-        _row(table, f"answered {name}", count, "", good=False)
+    result, stats, table = report.result, report.result.stats, _CountTable()
+    table.add_acks(result.account)
+    table.add("watched live", result.account.watched, "streams, read to their end")
+    table.add("refused", stats.refused.total(), _refusals(report))
+    table.add("broken off", stats.broken + stats.impatient, "then sent again, with the same ids")
+    table.add_violations(result.account)
+    for name, count in stats.unexpected.items():
+        table.add(f"answered {name}", count, good=False)
     if result.given_up:
-        _row(table, "never answered", result.given_up, "", good=False)
+        table.add("never answered", result.given_up, good=False)
+    lines = [*_durations(report), *map(_check_line, report.checks), *_findings(result.account)]
     head = f"{report.fault}, seed {report.seed}, {report.seconds:.0f} s: "
-    lines = [*_times(report), *_checks(report), *_findings(result.account)]
-    return Group(table, *lines, _verdict(head, clean=report.clean))
+    return Group(table.grid, *lines, _verdict(head, clean=report.clean))
 
 
-def _table() -> Table:
-    table = Table.grid(padding=(0, 3))
-    table.add_column(style="dim")
-    table.add_column(justify="right")
-    table.add_column(overflow="fold")
-    return table
+class _CountTable:
+    """A row for each thing that was counted."""
 
+    def __init__(self) -> None:
+        self.grid = Table.grid(padding=(0, 3))
+        self.grid.add_column(style="dim")
+        self.grid.add_column(justify="right")
+        self.grid.add_column(overflow="fold")
 
-def _count_promises(table: Table, account: Reconciliation) -> None:
-    enough = account.acknowledged >= account.floor
-    _row(table, "acknowledged", account.acknowledged, f"floor {account.floor:,}", good=enough)
-    _row(table, "correlations", account.correlations, f"{account.completed:,} completed")
+    def add(self, name: str, count: int, remark: str = "", *, good: bool | None = None) -> None:
+        number = Text(f"{count:,}", style=_STYLES[good])
+        self.grid.add_row(name, number, Text(remark, style="dim"))
 
+    def add_acks(self, account: Reconciliation) -> None:
+        enough = account.acknowledged >= account.floor
+        self.add("acknowledged", account.acknowledged, f"floor {account.floor:,}", good=enough)
+        self.add("correlations", account.correlations, f"{account.completed:,} completed")
 
-def _count_violations(table: Table, account: Reconciliation) -> None:
-    for violation, name in _VIOLATION_NAMES.items():
-        _row(table, name, account.count(violation), "", good=not account.count(violation))
-
-
-def _row(table: Table, name: str, count: int, remark: str, *, good: bool | None = None) -> None:
-    style = {None: "", True: "green", False: "bold red"}[good]
-    table.add_row(name, Text(f"{count:,}", style=style), Text(remark, style="dim"))
+    def add_violations(self, account: Reconciliation) -> None:
+        for violation, name in _VIOLATION_NAMES.items():
+            self.add(name, account.count(violation), good=not account.count(violation))
 
 
 def _refusals(report: ChaosReport) -> str:
-    tally = report.result.stats
-    kinds = ", ".join(f"{count:,} by {status}" for status, count in sorted(tally.refused.items()))
-    if tally.bare:
-        return f"{kinds}; {tally.bare} of them without Retry-After"
+    stats = report.result.stats
+    kinds = ", ".join(f"{count:,} by {status}" for status, count in sorted(stats.refused.items()))
+    if stats.bare:
+        return f"{kinds}; {stats.bare} of them without Retry-After"
     return f"{kinds}, all with Retry-After" if kinds else ""
 
 
-def _times(report: ChaosReport) -> list[RenderableType]:
-    again = report.serving_again
+def _durations(report: ChaosReport) -> list[RenderableType]:
+    after = report.recoveries
     drained = Text(f"drained {report.result.drained_after:.1f} s after the last new correlation")
-    if again is None:
+    if not after:
         return [drained]
-    felt = f"serving again after {again.median:.1f} s (p50), {again.longest:.1f} s (max)"
-    return [Text(f"{felt}, {again.count} blows"), drained]
+    felt = f"{statistics.median(after):.1f} s (p50), {max(after):.1f} s (max)"
+    times = "1 disruption" if len(after) == 1 else f"{len(after)} disruptions"
+    return [Text(f"serving again after {felt}, {times}"), drained]
 
 
-def _checks(report: ChaosReport) -> list[RenderableType]:
-    return [
-        Text.assemble(
-            ("holds  " if check.holds else "broken ", "green" if check.holds else "bold red"),
-            f"{check.name}: {check.observed}",
-        )
-        for check in report.checks
-    ]
+def _check_line(check: ChaosCheck) -> RenderableType:
+    verdict = ("holds  ", "green") if check.holds else ("broken ", "bold red")
+    return Text.assemble(verdict, f"{check.name}: {check.observed}")
 
 
 def _findings(account: Reconciliation) -> list[RenderableType]:
@@ -175,8 +177,3 @@ def _findings(account: Reconciliation) -> list[RenderableType]:
 
 def _verdict(head: str, *, clean: bool) -> Text:
     return Text.assemble(head, ("clean", "bold green") if clean else ("not clean", "bold red"))
-
-
-def _disruption_document(blow: Disruption) -> dict[str, Any]:
-    after = None if blow.recovered_after is None else round(blow.recovered_after, 2)
-    return {"what": blow.what, "at": round(blow.at, 1), "servingAfter": after}

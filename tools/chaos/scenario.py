@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-SERVICE = "external-service"
-TOPIC = "process.completed"
-LONG_TIMEOUT, SHORT_TIMEOUT = 900.0, 1.5  # seconds until a wait gives up
+from tools.chaos import requests
+from tools.chaos.requests import CorrelationKey
 
 
 class RequestChannel(StrEnum):
@@ -25,7 +24,7 @@ class RequestChannel(StrEnum):
 
 
 class ScenarioShape(StrEnum):
-    """How a story must end once all of it was acknowledged."""
+    """How a scenario must end once all of it was acknowledged."""
 
     ALL = "all"
     """Both events come: completed."""
@@ -41,7 +40,7 @@ class ScenarioShape(StrEnum):
 class ScenarioStep:
     """One request. The same step sent again is the same event."""
 
-    door: RequestChannel
+    channel: RequestChannel
     event_id: str = ""
     ids_in_body: bool = False
 
@@ -56,40 +55,39 @@ class ChaosScenario:
     waves: tuple[tuple[ScenarioStep, ...], ...]
 
     @property
+    def correlation_key(self) -> CorrelationKey:
+        return self.execution_id, self.correlation_id
+
+    @property
     def scoped_id(self) -> str:
         """Both ids, as the product shows them."""
         return f"{self.execution_id}:{self.correlation_id}"
 
     def registration(self) -> dict[str, Any]:
         """Build the body of the registration."""
-        return {
-            "executionId": self.execution_id,
-            "correlationId": self.correlation_id,
-            "nodeId": "wait",
-            "data": {
-                "apiCall": {"url": "http://127.0.0.1:9/process"},
-                "kafkaEvent": {"topic": TOPIC},
-                "aggregationStrategy": "any" if self.shape is ScenarioShape.ANY else "all",
-                "timeout": SHORT_TIMEOUT
-                if self.shape is ScenarioShape.UNANSWERED
-                else LONG_TIMEOUT,
-            },
+        is_short = self.shape is ScenarioShape.UNANSWERED
+        data = {
+            "apiCall": requests.API_CALL,
+            "kafkaEvent": {"topic": requests.TOPIC},
+            "aggregationStrategy": "any" if self.shape is ScenarioShape.ANY else "all",
+            "timeout": requests.SHORT_TIMEOUT if is_short else requests.LONG_TIMEOUT,
         }
+        return requests.registration(self.correlation_key, data)
 
     def payload(self, step: ScenarioStep) -> dict[str, Any]:
         """Build the event's data, which names its scenario so that a mix-up is found."""
         return {"of": self.scoped_id, "id": step.event_id}
 
     def event_request(self, step: ScenarioStep) -> tuple[str, dict[str, str], bytes]:
-        """Path, headers and body of an event."""
-        origin = f"callbacks/{SERVICE}" if step.door is RequestChannel.API else f"events/{TOPIC}"
+        """Build path, headers and body of an event."""
+        is_callback = step.channel is RequestChannel.API
+        path = requests.CALLBACK_PATH if is_callback else f"/api/internal/events/{requests.TOPIC}"
         headers, body = {"X-Event-Id": step.event_id}, self.payload(step)
         if step.ids_in_body:
             body |= {"execution_id": self.execution_id, "correlation_id": self.correlation_id}
         else:
-            headers["X-Execution-Id"] = self.execution_id
-            headers["X-Correlation-Id"] = self.correlation_id
-        return f"/api/internal/{origin}", headers, json.dumps(body).encode()
+            headers = requests.event_headers(self.correlation_key, step.event_id)
+        return path, headers, json.dumps(body).encode()
 
 
 _SHAPES = {
@@ -117,13 +115,13 @@ def make_scenario(run: str, seed: int, number: int) -> ChaosScenario:
 
 
 def _requests(name: str, shape: ScenarioShape, rng: random.Random) -> list[ScenarioStep]:
-    """Every request of a story, in the order in which it is first tried."""
+    """Choose the requests of a scenario, in the order in which each is first tried."""
     events = [_event(name, RequestChannel.API, "a", rng)]
     if shape is not ScenarioShape.UNANSWERED:
         events.append(_event(name, RequestChannel.KAFKA, "k", rng))
     rng.shuffle(events)
     if rng.random() < 0.15:
-        events.append(_event(name, rng.choice([RequestChannel.API, events[-1].door]), "x", rng))
+        events.append(_event(name, rng.choice([RequestChannel.API, events[-1].channel]), "x", rng))
     steps = list(events)
     if shape is not ScenarioShape.ORPHAN:
         place = 0 if rng.random() < 0.6 else rng.randint(0, len(steps))
@@ -134,8 +132,8 @@ def _requests(name: str, shape: ScenarioShape, rng: random.Random) -> list[Scena
     return steps
 
 
-def _event(name: str, door: RequestChannel, mark: str, rng: random.Random) -> ScenarioStep:
-    return ScenarioStep(door, f"{name}-{mark}", ids_in_body=rng.random() < 0.3)
+def _event(name: str, channel: RequestChannel, mark: str, rng: random.Random) -> ScenarioStep:
+    return ScenarioStep(channel, f"{name}-{mark}", ids_in_body=rng.random() < 0.3)
 
 
 def _waves(steps: list[ScenarioStep], rng: random.Random) -> tuple[tuple[ScenarioStep, ...], ...]:

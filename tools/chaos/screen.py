@@ -1,4 +1,4 @@
-"""How a run is doing while it runs; on the error stream, so that the account stays alone."""
+"""How a run is doing while it runs; on the error stream, so that stdout has the report alone."""
 
 import asyncio
 import contextlib
@@ -10,47 +10,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tools.chaos.exercise import Drill
 from tools.chaos.fault import Fault, FaultRun
+from tools.load.tasks import background
 
 _EVERY = 0.25
 _LAST = 3
 
 
-def progress_view(fault: Fault, scene: FaultRun) -> RenderableType:
-    """Counters so far, and the last blows."""
-    drill = scene.drill
-    tally = drill.load.stats
-    table = Table.grid(padding=(0, 2))
-    doing = fault.name if drill.phase == "load" else drill.phase
-    table.add_row(Text(doing, style="bold"), f"{scene.elapsed:.0f} s", *_counts(drill))
-    if drill.phase == "load" and scene.progress is not None:
-        table.add_row(
-            "", f"{scene.progress:.0%}", ProgressBar(completed=scene.progress * 100, width=28)
-        )
-    for blow in scene.disruptions[-_LAST:]:
-        felt = "" if blow.recovered_after is None else f"back after {blow.recovered_after:.1f} s"
-        table.add_row("", Text(f"{blow.at:.0f} s", style="dim"), Text(blow.what), Text(felt))
-    trouble = sum(tally.unexpected.values())
-    if trouble:
-        table.add_row("", "", Text(f"{trouble} unexpected answers", style="bold red"))
-    return table
-
-
 class Screen:
-    """Shows a scene, once there is one; line by line where there is no terminal."""
+    """Shows a run, once there is one; line by line where there is no terminal."""
 
     def __init__(self, console: Console, fault: Fault) -> None:
+        self.run: FaultRun | None = None
         self._console = console
         self._fault = fault
-        self._scene: FaultRun | None = None
-
-    def show(self, scene: FaultRun) -> None:
-        """From now on this one."""
-        self._scene = scene
 
     def say(self, text: str) -> None:
-        """Something happened."""
         if not self._console.is_terminal:
             self._console.print(text, markup=False, soft_wrap=True)
 
@@ -61,26 +36,34 @@ class Screen:
             yield
             return
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
-            ticker = asyncio.create_task(self._tick(live))
-            try:
+            async with background(self._refresh(live)):
                 yield
-            finally:
-                ticker.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await ticker
 
-    async def _tick(self, live: Live) -> None:
+    async def _refresh(self, live: Live) -> None:
         while True:
-            if self._scene is not None:
-                live.update(progress_view(self._fault, self._scene), refresh=True)
+            if self.run is not None:
+                live.update(progress_view(self._fault, self.run), refresh=True)
             await asyncio.sleep(_EVERY)
 
 
-def _counts(drill: Drill) -> list[str]:
-    tally = drill.load.stats
-    return [
-        f"{tally.acknowledged:,} acknowledged",
-        f"{tally.refused.total():,} refused",
-        f"{tally.broken + tally.impatient:,} broken off",
+def progress_view(fault: Fault, run: FaultRun) -> RenderableType:
+    """Render the counters so far and the last disruptions."""
+    drill, stats, is_load = run.drill, run.drill.load.stats, run.drill.phase == "load"
+    table = Table.grid(padding=(0, 2))
+    table.add_row(
+        Text(fault.name if is_load else drill.phase, style="bold"),
+        f"{run.elapsed:.0f} s",
+        f"{stats.acknowledged:,} acknowledged",
+        f"{stats.refused.total():,} refused",
+        f"{stats.broken + stats.impatient:,} broken off",
         f"{drill.receiver.under_way} streams open",
-    ]
+    )
+    if is_load and run.progress is not None:
+        bar = ProgressBar(completed=run.progress * 100, width=28)
+        table.add_row("", f"{run.progress:.0%}", bar)
+    for one in run.disruptions[-_LAST:]:
+        felt = "" if one.recovered_after is None else f"back after {one.recovered_after:.1f} s"
+        table.add_row("", Text(f"{one.at:.0f} s", style="dim"), Text(one.what), Text(felt))
+    if unexpected := stats.unexpected.total():
+        table.add_row("", "", Text(f"{unexpected} unexpected answers", style="bold red"))
+    return table

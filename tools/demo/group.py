@@ -1,40 +1,34 @@
 """The command group `muster demo`; without a name it plays the waits."""
 
-import typer
+from cli.shell.lazy import command_group, command_panel, lazy_group
 
-from cli.shell.lazy import SETTINGS, CommandEntry, lazy_group
-
-_PANEL = "Demos"
-
-COMMANDS = (
-    CommandEntry(
-        name="waits",
-        target="tools.demo.waits.command:demo",
-        summary="Correlations complete, time out and refuse; what `muster demo` alone plays.",
-        example="muster demo --fast",
-        panel=_PANEL,
+COMMANDS = command_panel(
+    "Demos",
+    (
+        "waits",
+        "tools.demo.waits.command",
+        "Correlations complete, time out and refuse; what `muster demo` alone plays.",
     ),
-    CommandEntry(
-        name="gather",
-        target="tools.demo.gathers.command:gather",
-        summary="One request asks three resources, and their answers stream back.",
-        example="muster demo gather --fast",
-        panel=_PANEL,
+    (
+        "gather",
+        "tools.demo.gathers.command",
+        "One request asks three resources, and their answers stream back.",
     ),
-    CommandEntry(
-        name="dispatch",
-        target="tools.demo.dispatch.command:dispatch",
-        summary="Events go to those who want them: signed, in order, at a rate.",
-        example="muster demo dispatch --fast",
-        panel=_PANEL,
+    (
+        "dispatch",
+        "tools.demo.dispatch.command",
+        "Events go to those who want them: signed, in order, at a rate.",
+    ),
+    (
+        "records",
+        "tools.demo.records.command",
+        "Records are saved, refused, changed by two at once, listed and deleted.",
     ),
 )
-
-app = typer.Typer(
+app = command_group(
+    "muster demo dispatch",
     cls=lazy_group(COMMANDS, default="waits"),
-    add_completion=False,
-    context_settings=SETTINGS,
-    help="Watch correlations, gathers and deliveries, before your eyes.",
+    help="Watch correlations, gathers, deliveries and records, before your eyes.",
 )
 
 

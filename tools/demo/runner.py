@@ -18,7 +18,7 @@ from cli.shell.client import Client
 from cli.shell.context import CommandContext, err, out, print_json
 from cli.shell.errors import CommandError
 from cli.shell.problems import ProblemResponseError
-from tools.demo.scenario import Scenario, ScenarioOutcome, ScenarioResult
+from tools.demo.scenario import Facts, Scenario, ScenarioResult, ScriptedScenario
 from tools.demo.screen import ScenarioPanel, results_table
 
 AnyScenario = TypeVar("AnyScenario", bound=Scenario)
@@ -35,8 +35,8 @@ class ScenarioRun(ABC):
         self.faults: list[str] = []
 
     @abstractmethod
-    async def run(self) -> ScenarioOutcome:
-        """Play the scenario to its end."""
+    async def run(self) -> object:
+        """Play the scenario to its end and return the outcome."""
 
     def progress(self) -> str:
         """Say how far the scenario came, for the report of a timeout."""
@@ -45,6 +45,17 @@ class ScenarioRun(ABC):
     def details(self) -> dict[str, Any]:
         """Return more fields for the JSON result."""
         return {}
+
+
+class ScriptedRun(ScenarioRun):
+    """A run of a scripted scenario, with what its script can do."""
+
+    def __init__(self, scenario: ScriptedScenario[Any], panel: ScenarioPanel) -> None:
+        super().__init__(panel)
+        self._scenario = scenario
+
+    async def run(self) -> Facts:
+        return Facts(await self._scenario.play(self))
 
 
 async def play(scenario: Scenario, run: ScenarioRun, console: Console) -> ScenarioResult:
@@ -92,12 +103,16 @@ class DemoSession:
         """Connect to an instance that is ready; a SIGTERM ends the block through each `finally`."""
         with _cancel_on_sigterm():
             async with self.shell.connect() as muster:
-                await _require_ready(muster)
+                if await none_on(muster.get("/actuator/health/readiness"), 503) is None:
+                    raise CommandError(
+                        f"Muster at {muster.instance.url} is not ready: see `muster status`, or "
+                        "try again."
+                    )
                 yield muster
 
     def introduce(self, title: str, text: str, **addresses: str) -> None:
         width = max(map(len, addresses)) + 2
-        lines = [f"{name.replace('_', ' '):{width}}{text}" for name, text in addresses.items()]
+        lines = [f"{name.replace('_', ' '):{width}}{place}" for name, place in addresses.items()]
         listing = "\n".join(lines)
         self.console.print(
             Panel.fit(f"{text}\n\n[dim]{listing}[/]", title=title, title_align="left")
@@ -153,17 +168,6 @@ async def wait_for_stop() -> None:
         for number in numbers:
             loop.remove_signal_handler(number)
         signal.signal(signal.SIGINT, before)
-
-
-async def _require_ready(muster: Client) -> None:
-    try:
-        await muster.get("/actuator/health/readiness")
-    except ProblemResponseError as problem:
-        if problem.status != 503:
-            raise
-        raise CommandError(
-            f"Muster at {muster.instance.url} is not ready: see `muster status`, or try again."
-        ) from problem
 
 
 @contextmanager

@@ -60,10 +60,8 @@ class ScenarioPanel:
         self._lines.append((moment - self._began, kind, text))
 
     def end(self, *, as_expected: bool) -> None:
-        if as_expected:
-            self.note("expected", "as expected")
-        else:
-            self.note("unexpected", "not as expected: see the table at the end")
+        text = "as expected" if as_expected else "not as expected: see the table at the end"
+        self.note("expected" if as_expected else "unexpected", text)
         self._ended_at = time.monotonic()
 
     def above(self) -> Sequence[RenderableType]:
@@ -80,8 +78,8 @@ class ScenarioPanel:
     def __rich__(self) -> RenderableType:
         scenario = self._scenario
         rules = f"  [{scenario.rules}]" if scenario.rules else ""
-        parts = [Text(f"{scenario.description}{rules}", style="dim")]
-        body = Group(*parts, *self.above(), self._timeline(), *self.below())
+        head = Text(f"{scenario.description}{rules}", style="dim")
+        body = Group(head, *self.above(), self._timeline(), *self.below())
         return Panel(body, title=f"{self._position}  {scenario.title}", title_align="left")
 
     def _timeline(self) -> RenderableType:
@@ -105,8 +103,8 @@ def results_table(results: Sequence[ScenarioResult]) -> Table:
     table.add_column("")
     for result in results:
         mark = Text("✓", style="bold green") if result.ok else Text("✗", style="bold red")
-        seen = "the same" if result.ok else result.actual_sentence()
-        expected = result.scenario.expected.sentence()
-        row = (Text(result.scenario.key), Text(expected))
-        table.add_row(*row, Text(seen, style="dim" if result.ok else "red"), mark)
+        seen = "the same" if result.ok else result.actual_sentence
+        expected = str(result.scenario.expected)
+        style = "dim" if result.ok else "red"
+        table.add_row(Text(result.scenario.key), Text(expected), Text(seen, style=style), mark)
     return table

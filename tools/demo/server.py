@@ -1,11 +1,13 @@
-"""The base of the demos' fake services: an HTTP server on this machine that records what comes."""
+"""The base of fake services: an HTTP server on this machine that records what comes."""
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, Self
 
 from aiohttp import web
+
+from tools.load.tasks import TaskSet
 
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 4096
@@ -16,7 +18,8 @@ class LocalServer(ABC):
     """A server on a free port, or on `port`. Use it with `async with`."""
 
     def __init__(self, port: int = 0) -> None:
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks = TaskSet()
+        """What the server does in the background until it closes."""
         self._port = port
         self._changed = asyncio.Event()
         self._runner: web.ServerRunner | None = None
@@ -30,12 +33,11 @@ class LocalServer(ABC):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = list(self.tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
+        try:
+            await self.tasks.finish()
+        finally:
+            if self._runner is not None:
+                await self._runner.cleanup()
 
     @property
     def url(self) -> str:
@@ -44,12 +46,6 @@ class LocalServer(ABC):
     @abstractmethod
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request."""
-
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` in the background until it ends or the server closes."""
-        task = asyncio.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
 
     def notify(self) -> None:
         """Let `until` check again."""

@@ -1,16 +1,21 @@
-"""HTTP/1.1 by hand, for load generators and the servers that they measure.
+"""HTTP/1.1 by hand, for load generators and clients that misbehave.
 
 It parses as little as it can, so that a load measures the other end and not itself.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias, cast
+from urllib.parse import urlsplit
 
 HEAD_END = b"\r\n\r\n"
-_LENGTH = b"\r\ncontent-length:"
+LENGTH_FIELD = b"\r\ncontent-length:"
 _NO_BODY = (204, 304)
 _PIECE = 65_536
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close by a reset, as a pulled cable does
 Response: TypeAlias = tuple[int, bytes, bytes]
 """Status, head in lower case, body."""
 
@@ -53,26 +58,15 @@ def split_response(data: bytes) -> Response | None:
     if end < 0:
         return None
     head, start = data[:end].lower(), end + len(HEAD_END)
-    status, at = int(head[9:12]), head.find(_LENGTH)
+    status, at = int(head[9:12]), head.find(LENGTH_FIELD)
     if at < 0:
         if status not in _NO_BODY:
             raise ValueError(f"a response without a length: {head!r}")
         return status, head, b""
-    length = int(head[at + len(_LENGTH) :].split(b"\r\n", 1)[0])
+    length = int(head[at + len(LENGTH_FIELD) :].split(b"\r\n", 1)[0])
     if len(data) < start + length:
         return None
     return status, head, data[start : start + length]
-
-
-def request_length(data: bytes) -> int:
-    """Return how many bytes the first request has; 0 while its head is incomplete."""
-    end = data.find(HEAD_END)
-    if end < 0:
-        return 0
-    head = data[: end + 2].lower()
-    at = head.find(_LENGTH)
-    length = int(head[at + len(_LENGTH) : head.index(b"\r\n", at + 2)]) if at >= 0 else 0
-    return end + len(HEAD_END) + length
 
 
 async def exchange(
@@ -118,27 +112,51 @@ class ClientConnection(asyncio.Protocol):
         self._on_lost(self, exc)
 
 
-class ServerConnection(asyncio.Protocol):
-    """A server's connection that handles each request, however it is cut into pieces."""
+class HttpConnection:
+    """A client's connection with one request under way at a time."""
 
-    transport: asyncio.Transport
+    def __init__(self, url: str) -> None:
+        self._address = urlsplit(url)
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    def __init__(self) -> None:
-        self._data = b""
+    async def open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect, unless it is connected."""
+        if self._streams is None:
+            host, port = str(self._address.hostname), self._address.port or 80
+            self._streams = await asyncio.open_connection(host, port)
+        return self._streams
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)
+    async def send(self, request: bytes) -> Response:
+        """Send one request and read its response; a connection that fails is closed."""
+        try:
+            return await exchange(*await self.open(), request)
+        except (OSError, EOFError, ValueError):
+            self.close()
+            raise
 
-    def data_received(self, data: bytes) -> None:
-        self._data = self._data + data if self._data else data
-        while 0 < (length := request_length(self._data)) <= len(self._data):
-            request, self._data = self._data[:length], self._data[length:]
-            self.handle(request)
-
-    def handle(self, request: bytes) -> None:
-        raise NotImplementedError
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].transport.abort()
+            self._streams = None
 
 
-async def serve_forever(connection: type[ServerConnection], port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(connection, "127.0.0.1", port)
-    await server.serve_forever()
+@contextlib.asynccontextmanager
+async def raw_socket(
+    url: str, beginning: bytes, *, source: str | None = None, read_buffer: int | None = None
+) -> AsyncIterator[socket.socket]:
+    """Connect, send the beginning of a request, and close by a reset at the end of the block."""
+    address, loop = urlsplit(url), asyncio.get_running_loop()
+    connection = socket.socket()
+    try:
+        connection.setblocking(False)
+        if read_buffer is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, read_buffer)
+        if source is not None:
+            connection.bind((source, 0))
+        await loop.sock_connect(connection, (str(address.hostname), address.port or 80))
+        await loop.sock_sendall(connection, beginning)
+        yield connection
+    finally:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        connection.close()

@@ -12,6 +12,9 @@ from tests.acceptance.dispatch.job_isolation import JOB_ISOLATION
 from tests.acceptance.dispatch.subscription_isolation import SUBSCRIPTION_ISOLATION
 from tests.acceptance.events.event_isolation import EVENT_ISOLATION
 from tests.acceptance.events.type_isolation import TYPE_ISOLATION
+from tests.acceptance.records.collection_isolation import COLLECTION_ISOLATION
+from tests.acceptance.records.path_isolation import PATH_ISOLATION
+from tests.acceptance.records.record_isolation import RECORD_ISOLATION
 from tests.support.letters import new_topic, store_dead_letters, undecodable_record
 from tests.support.operations import Operation
 from tests.support.problem import assert_problem
@@ -305,6 +308,9 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     **EVENT_ISOLATION,
     **JOB_ISOLATION,
     **SUBSCRIPTION_ISOLATION,
+    **COLLECTION_ISOLATION,
+    **PATH_ISOLATION,
+    **RECORD_ISOLATION,
     "listInbox": _lists_no_event_of_it,
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),

@@ -122,7 +122,15 @@ def test_use_is_shown_to_its_tenant_alone(flooder: Product, stranger: Product) -
 
 
 def test_how_many_there_may_be_is_bounded(flooder: Product) -> None:
-    for name in ("keys", "resources", "eventTypes", "subscriptions", "topics", "schemas"):
+    for name in (
+        "keys",
+        "resources",
+        "eventTypes",
+        "subscriptions",
+        "topics",
+        "schemas",
+        "collections",
+    ):
         _set(flooder, name, 1)
     key = flooder.http.post("/api/keys", json={"name": "n", "permissions": ["waits:read"]})
     assert (key.status_code, key.json()["quota"]) == (409, "keys")
@@ -135,6 +143,9 @@ def test_how_many_there_may_be_is_bounded(flooder: Product) -> None:
     assert flooder.http.post("/api/event-types", json=types[0]).status_code == 201
     more = flooder.http.post("/api/event-types", json=types[1])
     assert (more.status_code, more.json()["quota"]) == (409, "eventTypes")
+    for name, status in (("one", 201), ("two", 409)):
+        body = {"name": name, "fields": [{"name": "a", "type": "DATE"}]}
+        assert flooder.http.post("/control/collections", json=body).status_code == status
     for name, status in (("first", 201), ("first", 201), ("second", 409)):
         reply = flooder.http.post(
             "/api/wait-states",

@@ -149,7 +149,8 @@ def test_failed_jobs_are_put_right_one_by_one_and_many_at_once(shop: CliTenant) 
     assert shop.run("jobs", "cancel", "--source", source, "--yes").stdout == "1 job cancelled.\n"
     shop.becomes(held, "CANCELLED")
     assert "has ended already" in shop.refused("jobs", "cancel", held)
-    assert shop.refused("jobs", "show", "0PJ3F6SK81VB8").startswith("Dispatch job 0PJ3F6SK81VB8")
+    unknown = shop.refused("jobs", "show", "0PJ3F6SK81VB8")
+    assert unknown == "There is no job 0PJ3F6SK81VB8: see `muster jobs list`."
 
 
 def _open(shop: CliTenant, source: str) -> list[Any]:

@@ -105,7 +105,7 @@ def test_what_is_listed_no_more_goes_if_that_is_asked_for(shop: Application) -> 
     [
         ([{"code": "other:orders:order:created", "name": "x"}], {"eventTypes[0].code"}),
         ([{"name": "x"}], {"eventTypes[0].code"}),
-        ([{"code": "{0}", "name": "x"}] * 2, {"body"}),
+        ([{"code": "{0}", "name": "x"}] * 2, {"eventTypes"}),
         (
             [
                 {

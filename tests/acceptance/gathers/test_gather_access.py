@@ -12,7 +12,7 @@ from tests.support.gathering import GatherClient, client, until
 from tests.support.problem import assert_problem
 from tests.support.product import Product, new_id
 from tests.support.tenants import create_key
-from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.calls import Behaviour
 
 SECRETS = ("very-secret", "hidden-too", "not-for-you")
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.commands import read, refused
 from tests.support.product import Product, new_id, until
 from tests.support.resources import running_resources
-from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.calls import Behaviour
 from tools.demo.gathers.resource import DemoResources
 
 

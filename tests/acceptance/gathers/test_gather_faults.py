@@ -5,7 +5,7 @@ import itertools
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -22,22 +22,13 @@ from tests.support.gathering import (
     gather_client_of,
     until,
 )
-from tests.support.product import Product, running_product
-from tools.demo.gathers.behaviour import Behaviour
+from tests.support.instances import HEARTBEAT
+from tests.support.product import Product
+from tools.demo.gathers.calls import Behaviour
 
 TIMEOUT = 25_000
 SHARDS = ("shard-0", "shard-1")
 POOL = "pool-calls-0"
-HEARTBEAT = 2
-
-
-@pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """An instance of its own, with two replicas, because these tests kill parts of it."""
-    folder = tmp_path_factory.mktemp("mortal") / ".muster"
-    settings = {"ingress_replicas": "2", "heartbeat": str(HEARTBEAT), "request_timeout": "4"}
-    with running_product(folder, "--shards", "2", **settings) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -128,16 +119,16 @@ async def readers(gatherings: GatherClient) -> list[float]:
 async def test_readers_on_several_replicas_leave_and_it_is_cancelled(wards: GatherClient) -> None:
     begun = await wards.journals("-12,-12,-12", timeoutMs=TIMEOUT, graceMs=500)
     async with AsyncExitStack() as reading:
-        for _ in range(8):
-            await reading.enter_async_context(wards.stream(begun))
 
         async def spread() -> bool:
+            # One more each time: on a busy machine the second replica may take requests later.
+            await reading.enter_async_context(wards.stream(begun))
             counts = await readers(wards)
             return len(counts) == 2 and min(counts) > 0 and sum(counts) >= 8
 
         await until("both replicas have readers", spread)
     shown = await wards.ended(begun["correlationId"])
-    assert (shown["status"], shown["reason"]) == ("cancelled", "its reader went away")
+    assert (shown["status"], shown["reason"]) == ("cancelled", "its last reader disconnected")
 
 
 async def test_a_quiet_stream_beats(wards: GatherClient) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.gathering import GatherClient, until
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import free_port, new_id
-from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.calls import Behaviour
 
 INLINE = {"name": "a", "url": "http://127.0.0.1:9/"}
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

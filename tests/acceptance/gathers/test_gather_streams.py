@@ -18,8 +18,7 @@ from tests.support.gathering import (
     until,
 )
 from tests.support.product import Product, new_id
-from tools.demo.gathers.behaviour import Behaviour
-from tools.demo.gathers.call_log import ResourceCall
+from tools.demo.gathers.calls import Behaviour, ResourceCall
 
 # Far beyond every test: a gather ends here because of what the test does.
 TIMEOUT = 25_000
@@ -215,7 +214,7 @@ async def test_left_while_waiting_it_is_cancelled_after_the_grace(
         pass
     left = time.time()
     shown = await gatherings.ended(begun["id"])
-    assert (shown["status"], shown["reason"]) == ("cancelled", "its reader went away")
+    assert (shown["status"], shown["reason"]) == ("cancelled", "its last reader disconnected")
     assert ended_after(shown, left) > grace / 1000 - CLOCKS
     assert (shown["respondents"], shown["errors"], shown["received"]) == (0, 0, 0)
     await until("the call is broken off", lambda: calls[hanging["name"]].abandoned)

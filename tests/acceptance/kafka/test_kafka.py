@@ -160,7 +160,7 @@ def test_ten_thousand_correlations_shuffled_with_duplicates_and_kills(
             await kafka.produce(topic, messages, linger_ms=20)
 
     for name in ("kafka-ingest-0", "kafka-ingest-1", "shard-0", "kafka-ingest-2"):
-        os.kill(on_kafka.actor(name)["pid"], signal.SIGKILL)
+        os.kill(on_kafka.running_pid(name), signal.SIGKILL)
         if name == "kafka-ingest-1":
             run(produce_all())
     until("all have ended", lambda: not _open_waits(on_kafka), within=180)

@@ -155,7 +155,7 @@ def test_a_letter_that_fails_again_counts_its_attempts(product: Product) -> None
     for attempts in (2, 3):
         reply = redriven(product, letter_id)
         assert reply["result"] == "failed"
-        assert "not the JSON" in reply["error"]
+        assert "declared as JSON" in reply["error"]
         letter = shown(product, letter_id)
         assert (letter["attempts"], letter["error"]) == (attempts, reply["error"])
 
@@ -204,7 +204,7 @@ def test_the_failed_are_told_with_place_and_error(product: Product) -> None:
     (failure,) = reply["failures"]
     place = {"letterId": letter_id, "topic": topic, "partition": 0, "offset": one.offset}
     assert {name: failure[name] for name in place} == place
-    assert "not the JSON" in failure["error"]
+    assert "declared as JSON" in failure["error"]
     assert (reply["handled"], reply["failed"], reply["verdicts"]) == (0, 1, {})
 
 

@@ -3,52 +3,16 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
-from host.kafka import apache
-from host.kafka.embedded import Runtime
+from tests.acceptance.kafka.conftest import DEAD, ENDS, LATE
 from tests.support.commands import read
-from tests.support.kafka import IN_TESTS, OwnKafka, unique
-from tests.support.product import Product, running_product, until
+from tests.support.kafka import OwnKafka, unique
+from tests.support.product import Product, until
 from tests.support.tenants import another_tenant
-
-LATE = "late-orders"
-DEAD, ENDS = "dead-letters", "muster.correlation.completed"
-
-
-@pytest.fixture(scope="module")
-def broker(
-    kafka_runtime: Runtime | str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OwnKafka]:
-    """A broker that these tests may stop."""
-    if not isinstance(kafka_runtime, Runtime):
-        pytest.skip(f"needs Apache Kafka, but {kafka_runtime}")
-    folder = tmp_path_factory.mktemp("kafka")
-    started = apache.start(folder, IN_TESTS, kafka_runtime.java, kafka_runtime.jars)
-    own = OwnKafka(started, kafka_runtime)
-    for topic in (DEAD, ENDS):
-        asyncio.run(own.create_topic(topic, partitions=1))
-    yield own
-    asyncio.run(own.kill())
-
-
-@pytest.fixture(scope="module")
-def muster(broker: OwnKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Muster, reading from it."""
-    folder = tmp_path_factory.mktemp("muster") / ".muster"
-    settings = {
-        "kafka_topics": f"{LATE},^theirs.*=theirs",
-        "kafka_completions": "all",
-        "kafka_dead_letter_topic": DEAD,
-        "shards": "1",
-    }
-    with running_product(folder, "--kafka", broker.bootstrap, **settings) as running:
-        yield running
 
 
 def kafka_of(muster: Product) -> dict[str, Any]:
@@ -124,7 +88,7 @@ def test_poison_is_a_dead_letter_that_can_be_tried_and_forgotten(
     listing = ("kafka", "dead-letters", "list", "--topic", topic)
     (letter,) = until("it is buried", lambda: read(muster.cli(*listing, "--json"))["items"])
     number = str(letter["letterId"])
-    assert "not the JSON" in muster.cli(*listing).stdout
+    assert "declared as JSON" in muster.cli(*listing).stdout
     (copy,) = asyncio.run(broker.consume(DEAD, 1))
     assert (copy.value, dict(copy.headers)["muster-topic"]) == (b"{", topic.encode())
     assert "base64: not JSON" in muster.cli("kafka", "dead-letters", "show", number).stdout

@@ -50,7 +50,7 @@ def test_a_wait_from_registration_to_result(product: Product, tmp_path: Path) ->
     verdict = read(product.cli("send", *ids, "--data", '{"paid": 12}', "--json"))
     assert (verdict["verdict"], verdict["waitStatus"]) == ("matched", "waiting")
     story = read(product.cli("wait", "explain", *ids, "--json"))
-    assert story["summary"].startswith("waiting: strategy all has 1 of 2")
+    assert story["summary"].startswith("waiting: 1 of 2 events are here, ")
 
     token = wait["callbackUrl"].rpartition("token=")[2]
     repeated = product.cli("send", *ids, "--token", token)

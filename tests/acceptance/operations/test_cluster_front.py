@@ -24,7 +24,7 @@ from host.processes import find_processes_in, process_name, terminate_all
 from host.proxy.haproxy_limits import MAX_REQUESTS_PER_REPLICA
 from tests.support.process_logs import watched
 from tests.support.product import BOTH, until
-from tools.load.sockets import SlowSenders, unfinished_post
+from tests.support.slow_senders import SlowSenders, unfinished_post
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent

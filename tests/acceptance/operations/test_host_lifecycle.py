@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -19,7 +18,15 @@ from host.instance import read_instance
 from host.lifecycle import down
 from host.paths import instance_paths
 from host.processes import find_processes_in
-from tests.support.hosts import Host, assert_gone, launched, started, stop, until
+from tests.support.hosts import (
+    Host,
+    assert_gone,
+    launched,
+    requests_under_way,
+    started,
+    stop,
+    until,
+)
 
 NOBODY = 65534
 
@@ -48,39 +55,13 @@ def test_ctrl_c_while_starting_leaves_nothing(tmp_path: Path, moment: str) -> No
         assert not instance_paths(tmp_path).instance.exists()
 
 
-def test_after_a_kill_the_next_start_cleans_up_and_ctrl_c_finishes_requests(
-    tmp_path: Path,
-) -> None:
-    with started(tmp_path) as killed:
-        family = killed.family()
-        killed.process.kill()
-        killed.process.wait()
-    with started(tmp_path) as host:
-        assert_gone(family)
-        family = host.family()
-        replies: list[Any] = []
-        request = threading.Thread(target=lambda: replies.append(host.get("/slow?seconds=1.5")))
-        request.start()
-        until(lambda: _requests_under_way(host), "the request is under way")
-        os.killpg(host.process.pid, signal.SIGINT)  # as a terminal does it
-        request.join()
-        assert replies == [{"slept": 1.5}]
-        assert host.process.wait(timeout=60) == 0
-        assert host.said.endswith("Stopped by SIGINT\n")
-        assert_gone(family)
-        assert not instance_paths(tmp_path).run_dir.exists()
-        assert not instance_paths(tmp_path).instance.exists()
-        assert (instance_paths(tmp_path).kept_logs / "raylet.out").exists()
-        assert down(tmp_path) == f"Nothing runs on {tmp_path}."
-
-
 def test_without_haproxy_serve_answers_and_a_second_ctrl_c_kills(tmp_path: Path) -> None:
     env = os.environ | {"RAY_SERVE_HAPROXY_BINARY_PATH": "/nowhere"}
     with started(tmp_path, env=env) as host:
         assert "HAProxy was not found: Serve's own proxy is used" in host.said
         family = host.family()
         threading.Thread(target=_ignore(lambda: host.get("/slow?seconds=20")), daemon=True).start()
-        until(lambda: _requests_under_way(host), "the request is under way")
+        until(lambda: requests_under_way(host), "the request is under way")
         os.killpg(host.process.pid, signal.SIGINT)
         until(lambda: _stage(tmp_path) == "stopping", "the host is stopping")
         again = time.monotonic() + 0.6  # sooner, it would count as the same Ctrl-C
@@ -109,10 +90,6 @@ def test_an_ordinary_user_can_run_it() -> None:
             assert owners == {NOBODY}
             stop(host, signal.SIGTERM)
             assert_gone(family)
-
-
-def _requests_under_way(host: Host) -> bool:
-    return bool(host.get("/under-way")["slow"])
 
 
 def _stage(data_dir: Path) -> str | None:

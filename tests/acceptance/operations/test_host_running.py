@@ -2,12 +2,15 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
@@ -19,7 +22,16 @@ from host.instance import read_instance
 from host.lifecycle import down
 from host.paths import instance_paths
 from host.ports import free_block, free_port, require_free
-from tests.support.hosts import PROGRAM, ROOT, Host, assert_gone, launched, started, until
+from tests.support.hosts import (
+    PROGRAM,
+    ROOT,
+    Host,
+    assert_gone,
+    launched,
+    requests_under_way,
+    started,
+    until,
+)
 
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
@@ -32,6 +44,22 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     (folder / "core" / "__init__.py").write_text("raise ImportError('the wrong core')")
     with started(folder / "data", cwd=folder) as running:
         yield running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def strangers(host: Host) -> Iterator[list["subprocess.Popen[str]"]]:
+    """Some that try to join without the token: Ray tries for a while, so they begin first."""
+    instance = read_instance(instance_paths(host.data_dir))
+    assert instance is not None
+    code = f"import ray; ray.init({instance.ray_address!r}, log_to_driver=False); print('joined')"
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(python(code, **ON_LOOPBACK, **credentials))
+            for credentials in (
+                {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 64},
+                {"RAY_AUTH_MODE": "disabled"},
+            )
+        ]
 
 
 def test_everything_listens_on_loopback_only(host: Host) -> None:
@@ -81,28 +109,11 @@ with connect(pathlib.Path({str(host.data_dir)!r})):
     def here(): return "a worker answers"
     print(ray.get(here.remote()))
 """
-    done = run_python(code, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "a worker answers"
-    assert int(done.stdout.splitlines()[0]) >= 3
-
-
-def test_without_the_token_nobody_joins(host: Host) -> None:
-    instance = read_instance(instance_paths(host.data_dir))
-    assert instance is not None
-    code = f"import ray; ray.init({instance.ray_address!r}, log_to_driver=False); print('joined')"
-    strangers = [
-        {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "f" * 64},
-        {"RAY_AUTH_MODE": "disabled"},
-    ]
-    # Ray tries for a while before it gives up: both at once.
-    with ThreadPoolExecutor() as pool:
-        outcomes = pool.map(
-            lambda auth: run_python(code, cwd=ROOT, **ON_LOOPBACK, **auth), strangers
-        )
-    for outcome in outcomes:
-        assert outcome.returncode != 0
-        assert "joined" not in outcome.stdout
+    with python(code) as driver:
+        said, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 0, errors
+    assert said.splitlines()[-1] == "a worker answers"
+    assert int(said.splitlines()[0]) >= 3
 
 
 def test_a_second_host_on_the_same_folder_is_refused(host: Host) -> None:
@@ -164,13 +175,43 @@ def test_a_port_in_use_is_refused_and_a_free_one_is_not() -> None:
     require_free("127.0.0.1", free_port())
 
 
-def run_python(code: str, *, cwd: Path, **env: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
+def test_without_the_token_nobody_joins(strangers: list["subprocess.Popen[str]"]) -> None:
+    for stranger in strangers:
+        said, _ = stranger.communicate(timeout=120)
+        assert stranger.returncode != 0
+        assert "joined" not in said
+
+
+def test_after_a_kill_the_next_start_cleans_up_and_ctrl_c_finishes_requests(host: Host) -> None:
+    """Kept last: the host of the others is killed."""
+    killed, data_dir, family = host.process, host.data_dir, host.family()
+    killed.kill()
+    killed.wait()
+    with started(data_dir) as second:
+        assert_gone(family)
+        family = second.family()
+        replies: list[Any] = []
+        request = threading.Thread(target=lambda: replies.append(second.get("/slow?seconds=1.5")))
+        request.start()
+        until(lambda: requests_under_way(second), "the request is under way")
+        os.killpg(second.process.pid, signal.SIGINT)  # as a terminal does it
+        request.join()
+        assert replies == [{"slept": 1.5}]
+        assert second.process.wait(timeout=60) == 0
+        assert second.said.endswith("Stopped by SIGINT\n")
+        assert_gone(family)
+        assert not instance_paths(data_dir).run_dir.exists()
+        assert not instance_paths(data_dir).instance.exists()
+        assert (instance_paths(data_dir).kept_logs / "raylet.out").exists()
+        assert down(data_dir) == f"Nothing runs on {data_dir}."
+
+
+def python(code: str, **env: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
         [sys.executable, "-c", code],
-        check=False,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        cwd=cwd,
+        cwd=ROOT,
         env=os.environ | env,
     )

@@ -300,6 +300,22 @@ def test_the_whole_story_of_a_dispatch_pool_conforms(fuzzed: Product) -> None:
         call(method, one, id=made["code"])
 
 
+def test_the_whole_story_of_a_collection_conforms(fuzzed: Product) -> None:
+    call = calls(fuzzed)
+    many, one = "/control/collections", "/control/collections/{id}"
+    kind = {"name": "kind", "type": "PICKLIST", "values": ["a", "b"], "default": "a"}
+    fields = [{"name": "total", "type": "CURRENCY", "min": 0, "indexed": True}, kind]
+    made = call("POST", many, {"name": f"c-{new_id()}", "fields": fields, "note": "first"})
+    call("GET", many)
+    for name in (made["id"], made["name"]):
+        assert call("GET", one, id=name) == made
+    assert call("POST", f"{one}/preview", {"fields": [kind]}, id=made["name"])["breaking"]
+    call("GET", f"{one}/versions", id=made["name"])
+    call("GET", f"{one}/versions/{{version}}", id=made["name"], version="1")
+    call("DELETE", one, id=made["name"])
+    call("POST", f"{one}/activate", id=made["name"])
+
+
 def test_the_whole_story_of_a_delivery_conforms(fuzzed: Product) -> None:
     schema = load(fuzzed)
 

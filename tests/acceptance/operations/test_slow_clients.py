@@ -14,7 +14,7 @@ from host.proxy.haproxy_limits import MAX_REQUESTS_PER_REPLICA
 from tests.support.instances import IMPATIENCE as DEADLINE
 from tests.support.instances import SOURCE_CONNECTIONS as SOURCE
 from tests.support.product import Product, until
-from tools.load.sockets import SlowSenders, unfinished_post
+from tests.support.slow_senders import SlowSenders, unfinished_post
 
 CROWD = MAX_REQUESTS_PER_REPLICA + 72
 LENGTH = 1_000_000

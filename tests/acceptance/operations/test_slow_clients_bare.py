@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.product import Product, running_product
-from tools.load.sockets import SlowSenders, unfinished_post
+from tests.support.slow_senders import SlowSenders, unfinished_post
 
 CALLBACKS = "/api/internal/callbacks/external-service"
 DEADLINE = 4

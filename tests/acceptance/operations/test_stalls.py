@@ -97,7 +97,7 @@ async def _held_up(product: Product, kafka: Kafka, topic: str, wait: dict[str, A
         assert product.http.get("/actuator/health/liveness").status_code == 200
         calling.join()
         query = "select message from dispatch_warnings where category = 'STALLED' and source = $1"
-        assert "does not get on" in await conn.fetchval(query, "shard-0")
+        assert "makes no progress" in await conn.fetchval(query, "shard-0")
 
 
 def _register(product: Product) -> None:
@@ -111,7 +111,7 @@ def _register(product: Product) -> None:
 
 def test_a_schema_that_is_not_ours_is_told_and_waited_for(product: Product) -> None:
     newest = known()[-1].name
-    before = [product.actor(name)["pid"] for name in ("shard-0", "timer")]
+    before = [product.running_pid(name) for name in ("shard-0", "timer")]
     words = f"this version needs {newest[:4]}: run `muster migrate`"
     asyncio.run(_cut(product, "delete from schema_migrations where name = $1", newest))
     until("not ready", lambda: not is_ready(product))
@@ -123,7 +123,7 @@ def test_a_schema_that_is_not_ours_is_told_and_waited_for(product: Product) -> N
     until("readiness", lambda: is_ready(product), SOON)
     wait = product.register()
     assert product.callback(wait)["verdict"] == "matched"
-    assert [product.actor(name)["pid"] for name in ("shard-0", "timer")] == before
+    assert [product.running_pid(name) for name in ("shard-0", "timer")] == before
 
 
 async def _cut(product: Product, statement: str, name: str) -> None:

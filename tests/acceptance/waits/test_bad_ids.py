@@ -35,9 +35,9 @@ def test_what_cannot_be_an_id_is_422(product: Product, field: str, value: Any) -
 @pytest.mark.parametrize(
     ("headers", "body", "missing"),
     [
-        ({}, {}, "correlation_id"),
-        ({}, None, "correlation_id"),
-        ({}, [1], "correlation_id"),
+        ({}, {}, "correlation_id execution_id"),
+        ({}, None, "correlation_id execution_id"),
+        ({}, [1], "correlation_id execution_id"),
         ({"X-Correlation-Id": "c"}, {}, "execution_id"),
         ({"X-Execution-Id": "e"}, {}, "correlation_id"),
         ({}, {"correlation_id": "c"}, "execution_id"),
@@ -59,10 +59,11 @@ def test_a_missing_id_is_named_and_the_event_is_kept(
     event_id = new_id()
     reply = product.http.post(path, json=body, headers=headers | {"X-Event-Id": event_id})
     problem = assert_problem(reply, 400, "missing_id")
-    assert faulty_fields(problem) == {missing}
-    header = "X-Correlation-Id" if missing == "correlation_id" else "X-Execution-Id"
-    assert f"header {header}" in problem["detail"]
-    assert f"body field {missing}" in problem["detail"]
+    assert faulty_fields(problem) == {*missing.split()}
+    for name in missing.split():
+        header = "X-Correlation-Id" if name == "correlation_id" else "X-Execution-Id"
+        assert f"header {header}" in problem["detail"]
+        assert f"body field {name}" in problem["detail"]
     page = product.http.get("/api/inbox", params={"reason": "missing_id", "limit": 1}).json()
     kept = page["items"][0]
     assert kept["eventId"].endswith(event_id)

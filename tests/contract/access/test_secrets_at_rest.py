@@ -9,111 +9,51 @@ import asyncpg
 import msgspec
 import pytest
 
-from actors.maintenance.encryption_sweep import EncryptionSweep
+from actors.maintenance.maintenance_actor import EncryptionSweep
 from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
-from storage.access import keys as access
+from core.records.record import RecordAddress
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import subscriptions, webhook_secrets
 from storage.dispatch.job_queue import JobQueue
 from storage.encryption import keys as encryption_keys
 from storage.encryption import reencryption, rotation
-from storage.encryption.cipher import FixedKeys, KeyRing, MissingKeyError, install, key_ring
+from storage.encryption.cipher import KeyRing, MissingKeyError, install, key_ring
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
+from storage.encryption.secret_values import encrypt_record_field
+from storage.entities.transactions import flush_transactions
 from storage.gathers import resources
 from storage.kafka import outbox
 from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from tests.support.dispatch import JobFactory
 from tests.support.plain_secrets import find_plain
-from tests.support.subscriptions import subscription
-
-MARKER = "hunter22hunter22hunter22"
-OLD, NEW, STRANGE = b"o" * 32, b"n" * 32, b"s" * 32
-AUTH = {"type": "bearer", "token": MARKER}
-HEADERS = {"X-Key": MARKER}
+from tests.support.records import create_collection, created, transaction
+from tests.support.stored_secrets import (
+    AUTH,
+    CARDS,
+    EVERYTHING,
+    HEADERS,
+    MARKER,
+    NEW,
+    OLD,
+    STRANGE,
+    counts,
+    read_all,
+    store,
+    store_plain,
+    use,
+)
 
 
 @pytest.fixture(autouse=True)
 def keys() -> Iterator[None]:
     before = key_ring()
-    install(KeyRing(FixedKeys([OLD])))
+    install(KeyRing(lambda: (OLD,)))
     yield
     install(before)
-
-
-def use(*keys: bytes) -> None:
-    install(KeyRing(FixedKeys(keys)))
-
-
-async def store(pool: Pool, jobs: JobFactory) -> str:
-    """One of each secret there is; the id of the job."""
-    one = subscription(jobs.tenant, headers=HEADERS, auth=AUTH)
-    await subscriptions.create(pool, one, MARKER.encode())
-    await resources.put(
-        pool,
-        jobs.tenant,
-        "shop",
-        Resource(url="http://127.0.0.1:9/", headers=HEADERS, authorization=f"Bearer {MARKER}"),
-    )
-    await webhook_secrets.own(pool, jobs.tenant)
-    await webhook_secrets.rotate(pool, jobs.tenant, webhook_secrets.OWN, MARKER.encode(), 60.0)
-    await access.signing_secrets(pool, "callback", MARKER.encode())
-    return await jobs.post(headers=HEADERS, auth=AUTH)
-
-
-async def store_plain(pool: Pool, jobs: JobFactory) -> str:
-    """The same as it was stored before there was encryption."""
-    job_id = await store(pool, jobs)
-    secret = MARKER.encode()
-    headers, auth = (msgspec.json.encode(value).decode() for value in (HEADERS, AUTH))
-    definition = Resource(
-        url="http://127.0.0.1:9/", headers=HEADERS, authorization=f"Bearer {MARKER}"
-    )
-    await pool.execute("update webhook_secrets set secret = $1", secret)
-    await pool.execute("update signing_secrets set secret = $1", secret)
-    await pool.execute("update subscriptions set headers = $1, auth = $2", headers, auth)
-    await pool.execute("update dispatch_jobs set headers = $1, auth = $2", headers, auth)
-    text = msgspec.json.encode(definition).decode()
-    await pool.execute("update resources set definition = $1", text)
-    return job_id
-
-
-async def read_all(pool: Pool, jobs: JobFactory, job_id: str) -> list[Any]:
-    """Every secret as those who need it read it."""
-    key = subscriptions.SubscriptionKey(jobs.tenant, "sub_orders")
-    profile = (await subscriptions.profiles(pool, [key]))[key]
-    found = await resources.find(pool, jobs.tenant, ["shop"])
-    await pool.execute("update dispatch_jobs set status = 'QUEUED'")
-    claimed = await JobQueue(pool, jobs.pool_no, "test", 60.0).claim([JobKey(jobs.tenant, job_id)])
-    own = await webhook_secrets.own_of(pool, [jobs.tenant])
-    return [
-        (claimed[0].headers, claimed[0].auth, claimed[0].unreadable),
-        (profile.headers, profile.auth, profile.secrets),
-        (found["shop"].headers, found["shop"].authorization),
-        own[jobs.tenant][0],
-        (await access.signing_secrets(pool, "callback", b"unused")),
-    ]
-
-
-EVERYTHING = [
-    (HEADERS, AUTH, None),
-    (HEADERS, AUTH, (MARKER.encode(),)),
-    (HEADERS, f"Bearer {MARKER}"),
-    MARKER.encode(),
-    [MARKER.encode()],
-]
-
-
-async def counts(pool: Pool) -> dict[str, int]:
-    """How many secrets are under which key, in all."""
-    found: dict[str, int] = {}
-    for table in (await reencryption.count_by_key(pool)).values():
-        for key, number in table.items():
-            found[key] = found.get(key, 0) + number
-    return found
 
 
 async def test_no_secret_is_in_any_column_and_all_come_back(
@@ -239,6 +179,24 @@ async def test_a_rotation_that_does_not_end_is_audited_as_started(
     await rotation.rotate(pool)
     entries = await audit_log.page(pool, ANCHOR, None, 10)
     assert [one.action for one in entries] == ["encryption_key.rotation_started"]
+
+
+async def test_a_walk_goes_from_record_to_record_and_from_collection_to_collection(
+    pool: Pool, jobs: JobFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reencryption, "BATCH", 2)
+    for name in ("first", "second"):
+        number = await create_collection(
+            pool, jobs.tenant, msgspec.structs.replace(CARDS, name=name)
+        )
+        addresses = [RecordAddress(jobs.tenant, number, f"r{n}") for n in range(5)]
+        made = [created(one, card=encrypt_record_field(one, "card", MARKER)) for one in addresses]
+        async with pool.acquire() as conn:
+            await flush_transactions(conn, [transaction((None, one)) for one in made])
+    assert await counts(pool) == {key_id(OLD): 10}
+    use(NEW, OLD)
+    assert (await rotation.rotate(pool)).renewed == 10
+    assert await counts(pool) == {key_id(NEW): 10}
 
 
 async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:

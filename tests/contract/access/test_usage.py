@@ -6,11 +6,11 @@ from functools import partial
 
 import pytest
 
+from core.access.usage_counter import ROW_BYTES, UsageCounter, UsageCounts
 from core.kafka.message import KafkaMessage
 from core.shared.config import Config
 from core.shared.errors import QuotaExceededError
 from core.shared.quotas import Quota, QuotaLimits, StoredKind, days_kept
-from core.shared.usage_counter import ROW_BYTES, UsageCounter
 from core.waits.state import Decision, Wait
 from core.waits.transitions import apply
 from services.access.quota_monitor import QuotaWatch, usage_source
@@ -54,7 +54,7 @@ async def test_what_could_not_be_added_is_added_later(pool: Pool, tenant: int) -
     counter = UsageCounter()
     away = [True]
 
-    async def add(counts: usage.UsageCounts) -> None:
+    async def add(counts: UsageCounts) -> None:
         if away:
             raise ConnectionError("away")
         await usage.add(pool, counts)

@@ -9,11 +9,11 @@ import pytest
 from core.dispatch.job import ANCHOR
 from core.dispatch.pool import PoolRefusal, PoolStatus
 from services.dispatch import declarations
-from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.access import keys
 from storage.dispatch import pools, subscriptions
 from storage.dispatch.pools import NewPool, PoolFilter, PoolRow
 from storage.postgres.pool import Pool, PoolOptions, open_pool
+from storage.postgres.reconciler import DeclarationOptions, SyncRefusal, SyncResult
 from tests.support.subscriptions import subscription
 
 MOST = 20

@@ -12,9 +12,9 @@ from core.dispatch.subscription import (
     SubscriptionStatus,
 )
 from services.dispatch import declarations
-from services.dispatch.declarations import DeclarationOptions, SyncRefusal, SyncResult
 from storage.dispatch import pools, subscriptions, webhook_secrets
 from storage.postgres.pool import Pool
+from storage.postgres.reconciler import DeclarationOptions, SyncRefusal, SyncResult
 from tests.support.subscriptions import (
     CREATED,
     SHIPPED,

@@ -23,14 +23,12 @@ from storage.events import event_type_sync, event_types
 from storage.events.event_type_sync import (
     DeclaredType,
     DeclaredVersion,
-    EventTypeDeclaration,
-    EventTypeSyncRefusal,
-    EventTypeSyncResult,
     fingerprint_of,
 )
 from storage.events.event_types import EventType, NewEventType, TypeChange, VersionDraft
 from storage.postgres.change_notifications import CHANNEL
 from storage.postgres.pool import Pool, PoolOptions, open_pool
+from storage.postgres.reconciler import DeclarationOptions, SyncRefusal, SyncResult
 
 CREATED, SHIPPED = "shop:orders:order:created", "shop:orders:order:shipped"
 Sync: TypeAlias = Callable[..., Awaitable[Any]]
@@ -99,11 +97,9 @@ def declared(
 def sync(pool: Pool, tenant: int) -> Sync:
     async def make_so(
         *types: DeclaredType, removes: bool = False, is_dry_run: bool = False
-    ) -> EventTypeSyncRefusal | EventTypeSyncResult:
-        declaration = EventTypeDeclaration(
-            application="shop", types=types, removes=removes, is_dry_run=is_dry_run
-        )
-        return await event_type_sync.sync(pool, tenant, declaration)
+    ) -> SyncRefusal | SyncResult:
+        options = DeclarationOptions(application="shop", remove=removes, is_dry_run=is_dry_run)
+        return await event_type_sync.sync(pool, tenant, options, types)
 
     return make_so
 
@@ -118,9 +114,7 @@ async def test_a_declaration_is_made_so_and_then_nothing_is_left_to_do(
     pool: Pool, tenant: int, sync: Sync
 ) -> None:
     first = declared(version(V10, OLD, fresh=True), version(V11, CURRENT, text="true", fresh=True))
-    assert await sync(first, declared(code=SHIPPED)) == EventTypeSyncResult(
-        created=[CREATED, SHIPPED]
-    )
+    assert await sync(first, declared(code=SHIPPED)) == SyncResult(created=[CREATED, SHIPPED])
     found = await read(pool, tenant)
     assert found.source is TypeSource.CODE
     assert found.lifecycle.versions == {V10: OLD, V11: CURRENT}
@@ -128,9 +122,7 @@ async def test_a_declaration_is_made_so_and_then_nothing_is_left_to_do(
     again = declared(
         version(V10, OLD, fresh=False), version(V11, CURRENT, text="true", fresh=False)
     )
-    assert await sync(declared(code=SHIPPED), again) == EventTypeSyncResult(
-        unchanged=[CREATED, SHIPPED]
-    )
+    assert await sync(declared(code=SHIPPED), again) == SyncResult(unchanged=[CREATED, SHIPPED])
     assert await read(pool, tenant) == found
 
 
@@ -140,13 +132,13 @@ async def test_words_and_schemas_change_and_what_is_not_said_stays(
     await sync(declared(version(fresh=True), description="once"))
     await event_types.change(pool, tenant, CREATED, TypeChange(validation=Validation.WARN))
     changed = await sync(declared(version(text="true", fresh=True), name="Other"))
-    assert changed == EventTypeSyncResult(updated=[CREATED])
+    assert changed == SyncResult(updated=[CREATED])
     found = await read(pool, tenant)
     assert (found.name, found.description, found.validation) == ("Other", None, Validation.WARN)
     assert await event_types.schema_text(pool, tenant, CREATED, V10) == "true"
-    assert await sync(declared(name="Other")) == EventTypeSyncResult(unchanged=[CREATED])
+    assert await sync(declared(name="Other")) == SyncResult(unchanged=[CREATED])
     strict = declared(name="Other", validation=Validation.ENFORCE)
-    assert await sync(strict) == EventTypeSyncResult(updated=[CREATED])
+    assert await sync(strict) == SyncResult(updated=[CREATED])
     assert (await read(pool, tenant)).validation is Validation.ENFORCE
     assert await sync(declared(version(V10, CURRENT, "true", fresh=False), name="Other"))
     assert (await read(pool, tenant)).lifecycle.versions == {V10: CURRENT}
@@ -156,22 +148,20 @@ async def test_one_refusal_and_nothing_has_changed(pool: Pool, tenant: int, sync
     await sync(declared(version(V10, CURRENT, fresh=True)))
     other = declared(version(text="true", fresh=True))
     refused = await sync(declared(code="shop:a:b:c"), other, declared(code=SHIPPED))
-    assert refused == EventTypeSyncRefusal(CREATED, EventTypeRefusal.INVALID_STATUS, V10)
+    assert refused == SyncRefusal(CREATED, EventTypeRefusal.INVALID_STATUS, V10)
     assert await event_types.read(pool, tenant, "shop:a:b:c") is None
     scoped = declared(client_scoped=True)
-    assert await sync(scoped) == EventTypeSyncRefusal(CREATED, EventTypeRefusal.SCOPE_IS_FIXED)
+    assert await sync(scoped) == SyncRefusal(CREATED, EventTypeRefusal.SCOPE_IS_FIXED)
     # It was the same when it was looked at, and is not any more.
     stale = declared(version(text="true", fresh=False), code=SHIPPED)
-    assert await sync(stale) == EventTypeSyncRefusal(SHIPPED, EventTypeRefusal.CHANGED_MEANWHILE)
+    assert await sync(stale) == SyncRefusal(SHIPPED, EventTypeRefusal.CHANGED_MEANWHILE)
     await event_types.move_version(pool, tenant, CREATED, V10, rules.deprecate)
     await event_types.archive(pool, tenant, CREATED, rules.refuse_archive)
-    assert await sync(declared()) == EventTypeSyncRefusal(
-        CREATED, EventTypeRefusal.ALREADY_ARCHIVED
-    )
+    assert await sync(declared()) == SyncRefusal(CREATED, EventTypeRefusal.ALREADY_ARCHIVED)
 
 
 async def test_a_rehearsal_says_all_and_does_nothing(pool: Pool, tenant: int, sync: Sync) -> None:
-    assert await sync(declared(), is_dry_run=True) == EventTypeSyncResult(created=[CREATED])
+    assert await sync(declared(), is_dry_run=True) == SyncResult(created=[CREATED])
     assert await event_types.read(pool, tenant, CREATED) is None
 
 
@@ -187,12 +177,12 @@ async def test_what_is_declared_no_more_goes_if_that_was_asked_for(
         declared(version(V10, OLD, fresh=True), code="shop:a:b:old"),
         declared(version(V10, CURRENT, fresh=True), code="shop:a:b:used"),
     )
-    assert await sync(declared()) == EventTypeSyncResult(created=[CREATED])
-    assert await sync(declared(), removes=True) == EventTypeSyncResult(
+    assert await sync(declared()) == SyncResult(created=[CREATED])
+    assert await sync(declared(), removes=True) == SyncResult(
         unchanged=[CREATED],
         removed=["shop:a:b:draft"],
         archived=["shop:a:b:old"],
-        kept={"shop:a:b:used": EventTypeRefusal.VERSIONS_NOT_DEPRECATED},
+        kept=[SyncRefusal("shop:a:b:used", EventTypeRefusal.VERSIONS_NOT_DEPRECATED)],
     )
     assert (await read(pool, tenant, "shop:a:b:old")).status is TypeStatus.ARCHIVED
     for owner, code in ((tenant, "shop:a:b:by-hand"), (tenant, "crm:a:b:draft")):

@@ -126,7 +126,9 @@ async def test_versions_take_their_steps_as_the_rules_decide(pool: Pool, tenant:
     archived = await event_types.archive(pool, tenant, "evt_1", rules.refuse_archive)
     assert isinstance(archived, EventType)
     assert archived.status is TypeStatus.ARCHIVED
-    assert await event_types.drop(pool, tenant, "evt_1", rules.refuse_delete) == CODE
+    dropped = await event_types.drop(pool, tenant, "evt_1", rules.refuse_delete)
+    assert isinstance(dropped, event_types.EventType)
+    assert dropped.code == CODE
     assert await event_types.read(pool, tenant, CODE) is None
     assert await pool.fetchval("select count(*) from event_type_versions") == 0
 

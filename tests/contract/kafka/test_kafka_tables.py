@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.kafka.message import KafkaMessage
-from core.waits.outgoing import completion_events
+from core.waits.completion_event import completion_events
 from core.waits.spec import decode_spec
 from core.waits.transitions import apply
 from storage.access import keys

@@ -8,7 +8,9 @@ from core.kafka.message import KafkaMessage
 from core.waits.messages import Cancel
 from core.waits.state import Wait
 from core.waits.transitions import apply
-from serve_app.http.cursors import next_id_cursor, next_wait_cursor, read_wait_cursor
+from serve_app.http.cursors import read_wait_cursor, wait_cursor
+from serve_app.waits.event_models import InboxPage
+from serve_app.waits.wait_models import WaitPage
 from storage.kafka import dead_letters
 from storage.kafka.dead_letters import DeadLetterFilter
 from storage.postgres import bounded_scan
@@ -43,7 +45,10 @@ async def _all_waits(pool: Pool, chosen: WaitFilter, limit: int = 2) -> tuple[li
     while pages == 0 or cursor is not None:
         page = await waits.page(pool, 1, chosen, read_wait_cursor(cursor), limit)
         found += [wait.address.correlation_id for wait in page.items]
-        cursor, pages = next_wait_cursor(page, limit), pages + 1
+        shown = WaitPage.of_scan(
+            page, limit, lambda wait: (wait.opened_at, wait.address.key), wait_cursor
+        )
+        cursor, pages = shown.next_cursor, pages + 1
         assert pages < 50
     return found, pages
 
@@ -101,7 +106,7 @@ async def test_the_inbox_is_read_look_by_look(
     while pages == 0 or before is not None:
         found = await inbox.page(api_pool, 1, chosen, before, 10)
         rows += found.items
-        more = next_id_cursor([row["inbox_id"] for row in found.items], found.scanned_to, 10)
+        more = InboxPage.of_scan(found, 10, lambda row: row["inbox_id"]).next_cursor
         before, pages = int(more) if more else None, pages + 1
     assert ([row["correlation_id"] for row in rows], pages) == (["rare"], 3)
     assert (await inbox.page(api_pool, 1, InboxFilter(), None, 10)).scanned_to is None

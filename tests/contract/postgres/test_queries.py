@@ -5,6 +5,7 @@ import pytest
 
 from host.postgres.embedded import EmbeddedServer
 from storage.postgres.queries import Q, load
+from tests.contract.previous_release import all_queries
 from tests.support.postgres import database_dsn
 
 
@@ -16,7 +17,7 @@ def schema(postgres_server: EmbeddedServer, template_database: str) -> str:
 
 # The packages beside storage that keep SQL of their own.
 ELSEWHERE = load("host.postgres") | load("tools.chaos")
-QUERIES = Q | ELSEWHERE
+QUERIES = all_queries() | ELSEWHERE
 
 
 @pytest.mark.parametrize("name", sorted(QUERIES))

@@ -1,10 +1,15 @@
 """What the release before this one sends to Postgres: its statements, and the types it writes."""
 
+import importlib
 import json
+import pkgutil
 import re
 from pathlib import Path
 
 import asyncpg
+
+import storage
+from storage.postgres.queries import Q
 
 FOLDER = Path(__file__).parent
 STATEMENTS = FOLDER / "statements.sql"
@@ -22,6 +27,13 @@ select t.typname as name,
  group by t.typname
  order by t.typname
 """
+
+
+def all_queries() -> dict[str, str]:
+    """Return what this version sends; modules of tables add their queries when imported."""
+    for module in pkgutil.walk_packages(storage.__path__, "storage."):
+        importlib.import_module(module.name)
+    return Q
 
 
 def statements() -> dict[str, str]:

@@ -9,8 +9,7 @@ import asyncpg
 
 from host.postgres import embedded
 from storage.postgres.migrate import migrate
-from storage.postgres.queries import read, sql_files
-from tests.contract.previous_release import STATEMENTS, TYPES, composite_types
+from tests.contract.previous_release import STATEMENTS, TYPES, all_queries, composite_types
 
 HEAD = """\
 -- The statements of the release before this one, as its code sends them. They must go on working on
@@ -34,8 +33,7 @@ async def _types(folder: Path) -> dict[str, list[str]]:
 
 def main() -> None:
     """Write both files anew."""
-    sources = sql_files("storage")
-    parts = [f"\n-- file: {one.name}\n{read(one)}" for one in sources]
+    parts = [f"\n-- name: {name}\n{sql};\n" for name, sql in all_queries().items()]
     STATEMENTS.write_text(HEAD + "".join(parts), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         types = asyncio.run(_types(Path(folder)))

@@ -17,7 +17,7 @@ from storage.postgres.pool import Connection, PoolOptions, open_connection, open
 from storage.waits import flush as journal
 from storage.waits import inbox, waits
 from storage.waits.flush import NO_VERSION, FlushWriter, WaitChange, write_parked
-from storage.waits.waits import ELSEWHERE_LIMIT, LoadedWait, LoadRequest
+from storage.waits.waits import ELSEWHERE_LIMIT, LoadedWait, WaitLookup
 from tests.support.shards import address, api, kafka, register
 
 NOW = 1_800_000_000.0
@@ -48,7 +48,7 @@ def change(before: Wait | None, decision: Decision, key: bytes) -> WaitChange:
 
 
 async def load(conn: Connection, where: Address, *, has_event: bool = False) -> LoadedWait:
-    asked = LoadRequest(where.key, where.tenant, has_event)
+    asked = WaitLookup(where.key, where.tenant, has_event)
     return (await waits.load(conn, [asked]))[where.key]
 
 

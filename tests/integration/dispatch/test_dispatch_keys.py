@@ -7,7 +7,7 @@ import pytest
 
 from core.access.secret_keys import key_id
 from storage.dispatch import webhook_secrets
-from storage.encryption.cipher import FixedKeys, KeyRing, install, key_ring
+from storage.encryption.cipher import KeyRing, install, key_ring
 from storage.operations import warnings as dispatch_warnings
 from storage.operations.warnings import WarningFilter
 from storage.postgres.pool import Pool
@@ -21,17 +21,17 @@ AUTH = {"type": "bearer", "token": "hunter2"}
 @pytest.fixture(autouse=True)
 def keys() -> Iterator[None]:
     before = key_ring()
-    install(KeyRing(FixedKeys([OLD])))
+    install(KeyRing(lambda: (OLD,)))
     yield
     install(before)
 
 
 def lose_the_key() -> None:
-    install(KeyRing(FixedKeys([OTHER])))
+    install(KeyRing(lambda: (OTHER,)))
 
 
 def find_the_key() -> None:
-    install(KeyRing(FixedKeys([OTHER, OLD])))
+    install(KeyRing(lambda: (OTHER, OLD)))
 
 
 async def warnings(pool: Pool, tenant: int) -> list[Any]:

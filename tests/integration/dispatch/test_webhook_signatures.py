@@ -15,17 +15,18 @@ from core.dispatch.signature import format_secret
 from core.dispatch.subscription import Signature
 from core.events.cloud_event import EventStamp, read_binary
 from core.shared.call_policy import LOOPBACK, CallPolicy
+from handlers.http.client import HttpClient
 from handlers.http.webhooks import Webhooks
 from tests.support.deliveries import EVENT, delivery, task
-from tests.support.servers import CLIENTS, LARGEST, OK, replying, serving
+from tests.support.servers import LARGEST, OK, replying, serving
 
 OLD, NEW, OTHER = b"o" * 32, b"n" * 24, b"x" * 64
 Arrived = tuple[dict[str, str], bytes]
 
 
-@pytest.fixture(params=CLIENTS)
-async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(CallPolicy(LOOPBACK), LARGEST) as caller:
+@pytest.fixture
+async def webhooks() -> AsyncIterator[Webhooks]:
+    async with HttpClient(CallPolicy(LOOPBACK), LARGEST) as caller:
         yield Webhooks(caller, time.time)
 
 

@@ -16,18 +16,18 @@ import pytest
 from core.dispatch.attempt import MAX_BODY_CHARS, AttemptStatus, DeliveryAttempt, ErrorType
 from core.dispatch.claim import DeliveryProfile
 from core.shared.call_policy import LOOPBACK, CallPolicy
-from handlers.http.fast_client import FastHttpClient
+from handlers.http.client import HttpClient
 from handlers.http.webhooks import MAX_ANSWER_BYTES, Webhooks
 from tests.integration.http.test_client_failures import secured
 from tests.support.deliveries import delivery
-from tests.support.servers import CLIENTS, LARGEST, OK, Server, Streams, replying, serving
+from tests.support.servers import LARGEST, OK, Server, Streams, replying, serving
 
 PROFILE = DeliveryProfile(secrets=(b"s" * 32,))
 
 
-@pytest.fixture(params=CLIENTS)
-async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(CallPolicy(LOOPBACK), LARGEST) as caller:
+@pytest.fixture
+async def webhooks() -> AsyncIterator[Webhooks]:
+    async with HttpClient(CallPolicy(LOOPBACK), LARGEST) as caller:
         yield Webhooks(caller, time.time)
 
 
@@ -314,7 +314,7 @@ async def test_a_certificate_that_somebody_known_has_signed(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     async with (
         serving(replying(OK), ssl=context) as server,
-        FastHttpClient(CallPolicy(LOOPBACK), LARGEST) as caller,
+        HttpClient(CallPolicy(LOOPBACK), LARGEST) as caller,
     ):
         job = delivery(server.url.replace("http:", "https:"))
         sent = await Webhooks(caller, time.time).send(job, PROFILE)
@@ -324,7 +324,7 @@ async def test_a_certificate_that_somebody_known_has_signed(
 async def test_loopback_has_to_be_allowed() -> None:
     async with (
         serving(replying(OK)) as server,
-        FastHttpClient(CallPolicy(), LARGEST) as caller,
+        HttpClient(CallPolicy(), LARGEST) as caller,
     ):
         sent = await Webhooks(caller, time.time).send(delivery(server.url), PROFILE)
     refusal = "127.0.0.1 may not be called: it is neither public nor in MUSTER_CALL_NETWORKS"

@@ -67,7 +67,7 @@ EASY_XSD = xsd('<xs:element name="a" type="xs:int"/>')
 async def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[SchemaValidator]:
     """With a folder for temporary files that must be empty in the end."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    made = SchemaValidator(patience=PATIENCE)
+    made = SchemaValidator(timeout=PATIENCE)
     yield made
     made.close()
     assert os.listdir(tmp_path) == []

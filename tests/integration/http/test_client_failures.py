@@ -12,13 +12,11 @@ import pytest
 
 from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy
-from handlers.http.client import HttpResponse
+from handlers.http.client import HttpClient, HttpResponse
 from tests.support.secured_kafka import issue_certificates
 from tests.support.servers import (
-    CLIENTS,
     LARGEST,
     OK,
-    Client,
     Server,
     Streams,
     failed,
@@ -29,16 +27,16 @@ from tests.support.servers import (
 )
 
 
-@pytest.fixture(params=CLIENTS)
-async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    async with request.param(CallPolicy(LOOPBACK), LARGEST) as opened:
+@pytest.fixture
+async def outbound() -> AsyncIterator[HttpClient]:
+    async with HttpClient(CallPolicy(LOOPBACK), LARGEST) as opened:
         yield opened
 
 
 # No connection.
 
 
-async def test_a_refused_connection(outbound: Client) -> None:
+async def test_a_refused_connection(outbound: HttpClient) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/"
@@ -47,7 +45,7 @@ async def test_a_refused_connection(outbound: Client) -> None:
     assert answer.detail == f"127.0.0.1:{url[17:-1]} refused the connection"
 
 
-async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
+async def test_a_connection_that_is_never_taken(outbound: HttpClient) -> None:
     """A full queue of connections: the system answers nothing at all."""
     with socket.socket() as full, contextlib.ExitStack() as waiting:
         full.bind(("127.0.0.1", 0))
@@ -62,10 +60,7 @@ async def test_a_connection_that_is_never_taken(outbound: Client) -> None:
     assert 0.25 < answer.seconds < 3
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-async def test_a_name_goes_where_it_was_checked_to_lead(
-    client: type[Client], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_name_goes_where_it_was_checked_to_lead(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second look leads elsewhere, and there is none between the check and the connection."""
     monkeypatch.setattr("handlers.http.guarded_resolver.CACHE_SECONDS", 0.0)
     names = {"turns.example": [["127.0.0.2", "127.0.0.1"], ["127.0.0.2"]]}
@@ -73,7 +68,7 @@ async def test_a_name_goes_where_it_was_checked_to_lead(
     async with (
         serving(replying(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))) as server,
         serving(replying(OK), host="127.0.0.2", port=server.port) as inside,
-        client(allowed, LARGEST, scripted_lookup(names)) as outbound,
+        HttpClient(allowed, LARGEST, scripted_lookup(names)) as outbound,
     ):
         url = f"http://turns.example:{server.port}/"
         assert isinstance(await outbound.call(request(url)), HttpResponse)
@@ -92,7 +87,7 @@ async def test_a_name_goes_where_it_was_checked_to_lead(
 # No answer.
 
 
-async def test_a_connection_that_is_closed_without_an_answer(outbound: Client) -> None:
+async def test_a_connection_that_is_closed_without_an_answer(outbound: HttpClient) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
 
@@ -112,7 +107,9 @@ async def test_a_connection_that_is_closed_without_an_answer(outbound: Client) -
     ],
     ids=["in the head", "in the body", "in a chunk"],
 )
-async def test_a_connection_that_is_closed_within_the_answer(outbound: Client, part: bytes) -> None:
+async def test_a_connection_that_is_closed_within_the_answer(
+    outbound: HttpClient, part: bytes
+) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         streams[1].write(part)
@@ -122,7 +119,7 @@ async def test_a_connection_that_is_closed_within_the_answer(outbound: Client, p
         assert (await failed(outbound, server.url)).state is CallState.CONNECTION_CLOSED
 
 
-async def test_a_connection_that_is_reset(outbound: Client) -> None:
+async def test_a_connection_that_is_reset(outbound: HttpClient) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
         raw = streams[1].get_extra_info("socket")
@@ -133,7 +130,9 @@ async def test_a_connection_that_is_reset(outbound: Client) -> None:
         assert (await failed(outbound, server.url)).state is CallState.CONNECTION_CLOSED
 
 
-async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound: Client) -> None:
+async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(
+    outbound: HttpClient,
+) -> None:
     closed = asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -152,7 +151,7 @@ async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced(outbound:
     assert server.connections == 2
 
 
-async def test_a_server_that_says_nothing(outbound: Client) -> None:
+async def test_a_server_that_says_nothing(outbound: HttpClient) -> None:
     gone = asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:
@@ -173,7 +172,7 @@ async def test_a_server_that_says_nothing(outbound: Client) -> None:
     ids=["head", "body"],
 )
 async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
-    outbound: Client, opening: bytes
+    outbound: HttpClient, opening: bytes
 ) -> None:
     async def behave(server: Server, streams: Streams) -> None:
         await server.take(streams[0])
@@ -203,7 +202,7 @@ async def test_a_server_that_sends_a_byte_now_and_then_ends_in_time(
     ],
     ids=["another protocol", "no status", "two lengths", "a huge header"],
 )
-async def test_what_is_no_answer_is_an_error(outbound: Client, raw: bytes) -> None:
+async def test_what_is_no_answer_is_an_error(outbound: HttpClient, raw: bytes) -> None:
     async with serving(replying(raw)) as server:
         answer = await failed(outbound, server.url)
     assert answer.state is CallState.ERROR
@@ -217,7 +216,9 @@ def secured(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def test_a_certificate_that_nobody_known_has_signed(outbound: Client, tmp_path: Path) -> None:
+async def test_a_certificate_that_nobody_known_has_signed(
+    outbound: HttpClient, tmp_path: Path
+) -> None:
     async with serving(replying(OK), ssl=secured(tmp_path)) as server:
         answer = await failed(outbound, server.url.replace("http:", "https:"))
     assert answer.state is CallState.ERROR
@@ -225,16 +226,15 @@ async def test_a_certificate_that_nobody_known_has_signed(outbound: Client, tmp_
     assert server.requests == []
 
 
-@pytest.mark.parametrize("client", CLIENTS)
 async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: type[Client]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = secured(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     names = {"other.example": [["127.0.0.1"]]}
     async with (
         serving(replying(OK), ssl=context) as server,
-        client(CallPolicy(LOOPBACK), LARGEST, scripted_lookup(names)) as outbound,
+        HttpClient(CallPolicy(LOOPBACK), LARGEST, scripted_lookup(names)) as outbound,
     ):
         assert isinstance(
             await outbound.call(request(server.url.replace("http:", "https:"))), HttpResponse
@@ -244,7 +244,7 @@ async def test_a_certificate_of_a_known_authority_serves_its_own_name_only(
     assert len(server.requests) == 1
 
 
-async def test_a_server_without_tls_where_tls_is_expected(outbound: Client) -> None:
+async def test_a_server_without_tls_where_tls_is_expected(outbound: HttpClient) -> None:
     async def behave(_: Server, streams: Streams) -> None:
         streams[1].write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await streams[1].drain()
@@ -259,14 +259,14 @@ async def test_a_server_without_tls_where_tls_is_expected(outbound: Client) -> N
 
 @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X\r\nY": "z"}])
 async def test_a_header_that_would_be_two_is_not_sent(
-    outbound: Client, headers: dict[str, str]
+    outbound: HttpClient, headers: dict[str, str]
 ) -> None:
     async with serving(replying(OK)) as server:
         answer = await failed(outbound, server.url, headers=headers)
     assert (answer.state, server.requests) == (CallState.ERROR, [])
 
 
-async def test_a_call_that_is_broken_off_leaves_no_connection(outbound: Client) -> None:
+async def test_a_call_that_is_broken_off_leaves_no_connection(outbound: HttpClient) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 
     async def behave(server: Server, streams: Streams) -> None:

@@ -15,7 +15,7 @@ from host.errors import HostError
 from host.kafka import apache, mock
 from host.kafka.apache import ApacheOptions
 from host.kafka.broker import Broker, BrokerKind, is_answering, running_broker, stop
-from host.kafka.embedded import Runtime
+from host.kafka.selection import Runtime
 from host.ports import stable_port
 from host.processes import find_process
 from tests.support.kafka import Kafka, MessageToProduce, OwnKafka, unique

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from actors.kafka import dead_letter_topic
-from actors.kafka.dead_letter_topic import DeadLetterTopic
+from actors.kafka import ingest_actor
+from actors.kafka.ingest_actor import DeadLetterTopic
 from core.kafka.message import KafkaMessage
 from core.shared.kafka_config import KafkaConfig
 from core.waits.messages import Reply, WaitMessage
@@ -121,7 +121,7 @@ async def test_a_copy_that_nobody_takes_holds_up_no_longer_than_its_bound(
 ) -> None:
     if not kafka.is_real:
         pytest.skip("the mock makes every topic that is named")
-    monkeypatch.setattr(dead_letter_topic, "COPY_WITHIN", 0.5)
+    monkeypatch.setattr(ingest_actor, "COPY_WITHIN", 0.5)
     config = KafkaConfig(bootstrap=kafka.bootstrap, dead_letter_topic=unique("missing"))
     copies = DeadLetterTopic(config, 1_000_000)
     record = KafkaMessage(topic="orders", partition=0, offset=1, value=b"x")

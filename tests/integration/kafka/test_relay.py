@@ -1,21 +1,18 @@
 """Ends of waits on their way to a real broker: whatever is away or dies, each of them arrives."""
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from msgspec.structs import replace
 
-from actors.kafka.publisher import Publisher
 from actors.waits.shard import Shard
 from core.shared.address import Address
-from core.shared.kafka_config import KafkaConfig
 from core.waits.spec import decode_spec, encode_spec
-from storage.postgres.pool import PoolOptions, open_pool
 from tests.integration.kafka.test_kafka_ingest import until, value
 from tests.support.kafka import Kafka, OwnKafka, unique
+from tests.support.publishing import publishing
 from tests.support.shards import address, api, register, running_shard
 
 CONFIG = {"apiCall": {"url": "http://127.0.0.1:9/x"}, "timeout": 600}
@@ -30,22 +27,6 @@ async def end_waits(shard: Shard, topic: str, count: int, payload: bytes = b"{}"
         spec = replace(decode_spec(message.spec), publish=topic)
         await shard.handle([replace(message, spec=encode_spec(spec)), api(where, payload)])
     return places
-
-
-@contextlib.asynccontextmanager
-async def publishing(kafka: Kafka, dsn: str) -> AsyncIterator[Publisher]:
-    options = PoolOptions(dsn=dsn, name="relay", max_size=2)
-    pool = await open_pool(options)
-    publisher = Publisher(KafkaConfig(bootstrap=kafka.bootstrap), 4_000_000, "http://muster")
-    task = asyncio.create_task(publisher.run_forever(options, pool))
-    try:
-        yield publisher
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        await publisher.close()
-        pool.terminate()
 
 
 async def until_left(dsn: str, rows: int) -> None:
@@ -152,7 +133,7 @@ async def test_large_results_are_told_in_parts(
     kafka: Kafka, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As many ends are read at once as have so many bytes together."""
-    monkeypatch.setattr("actors.kafka.publisher.BATCH_BYTES", 250_000)
+    monkeypatch.setattr("actors.kafka.outbox.BATCH_BYTES", 250_000)
     topic = await kafka.create_topic()
     async with running_shard(database) as shard:
         places = await end_waits(shard, topic, 6, b'"' + b"x" * 100_000 + b'"')

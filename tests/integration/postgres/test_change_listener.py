@@ -106,7 +106,7 @@ async def test_what_was_missed_while_the_connection_was_cut_is_made_up_for(
     one = await listen()
     assert await one.codes(tenant) == []
     # It comes back after a pause, and by then the change was told to nobody.
-    await pool.fetch(CUT, "muster notices")
+    await pool.fetch(CUT, "muster change_listener")
     await subscriptions.create(pool, subscription(tenant), b"s")
     await one.hears()
     async with asyncio.timeout(PATIENCE):

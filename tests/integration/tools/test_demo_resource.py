@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tools.demo.gathers.behaviour import Behaviour
+from tools.demo.gathers.calls import Behaviour
 from tools.demo.gathers.resource import DemoResources
 
 MANY = 1500

@@ -9,8 +9,8 @@ import pytest
 
 from cli.shell.client import Client, connect
 from cli.shell.instance import Instance
-from tools.demo.waits.scenario import ScriptedEvent, Via
-from tools.demo.waits.service import ExternalService, SentEvent
+from tools.demo.waits.script import ScriptedEvent, Via
+from tools.demo.waits.service import ExternalService
 
 MUSTER = "http://127.0.0.1:8000"
 CALL = {"execution_id": "e", "correlation_id": "c", "callbackUrl": f"{MUSTER}/cb?token=t"}
@@ -49,8 +49,7 @@ async def service(received: Received) -> AsyncIterator[ExternalService]:
 async def test_it_accepts_the_call_and_calls_back_in_order(
     service: ExternalService, received: Received
 ) -> None:
-    told: asyncio.Queue[SentEvent] = asyncio.Queue()
-    service.plan("e", ARRIVALS, told.put_nowait)
+    told = service.plan("e", ARRIVALS)
     async with connect(Instance(service.url)) as caller, asyncio.timeout(5):
         assert await caller.post("/process", CALL) is None
         deliveries = [await told.get() for _ in ARRIVALS]

@@ -6,6 +6,7 @@ import pytest
 from ray.exceptions import ActorUnavailableError
 
 from actors.messaging.shard_client import ShardClient, _split_by_size
+from actors.messaging.shard_messages import decode_messages, encode_batch
 from core.shared.config import Config
 from core.shared.errors import OverloadedError, UnavailableError
 from core.waits.messages import (
@@ -16,8 +17,6 @@ from core.waits.messages import (
     RegisterReply,
     Reply,
     Verdict,
-    decode_messages,
-    encode_batch,
 )
 from core.waits.strategy import Status
 from tests.support.shards import address, api

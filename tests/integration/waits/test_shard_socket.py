@@ -168,7 +168,7 @@ async def test_a_caller_sends_no_secret_to_whoever_listens_there() -> None:
     assert bytes(heard) == hmac.digest(secret, b"c" * 32, "sha256")
 
 
-async def test_an_end_without_a_challenge_is_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_without_a_challenge_is_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CONNECT_WITHIN", 0.2)
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -186,7 +186,7 @@ async def test_an_end_without_a_challenge_is_no_line(monkeypatch: pytest.MonkeyP
 
 
 async def test_who_does_not_say_who_it_is_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GREET_WITHIN", 0.05)
+    monkeypatch.setattr(module, "_PROVE_WITHIN", 0.05)
     async with lines(Actor()) as (endpoint, [connection]):
         reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
         await reader.readexactly(32)

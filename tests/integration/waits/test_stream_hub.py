@@ -17,8 +17,8 @@ from core.waits.strategy import Outcome
 from serve_app.gathers import journals_format  # noqa: F401  registers its format
 from serve_app.gathers.stream_format import gather_format
 from serve_app.http.sse import FROM_START
-from serve_app.streams.hub import READ_AHEAD_BYTES, DisconnectPolicy, StreamHub
-from serve_app.waits.stream_format import WAIT_FORMAT
+from serve_app.streams.hub import READ_AHEAD_BYTES, StreamHub
+from serve_app.waits.rendering import WAIT_FORMAT
 from storage.postgres.migrate import migrate
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.waits import waits
@@ -107,7 +107,7 @@ async def read(
     """The events of a gather's stream, to its end."""
     decoder, seen = EventDecoder(), []
     async with (
-        hub.open(where, gather_format(ASKED), DisconnectPolicy(0.2)) as channel,
+        hub.open(where, gather_format(ASKED), 0.2) as channel,
         contextlib.aclosing(channel.frames(cursor)) as frames,
     ):
         async for chunk in frames:
@@ -170,14 +170,14 @@ async def test_a_gather_that_is_left_is_cancelled(database: str) -> None:
     where = address()
     async with opened(database) as (door, hub):
         await ask(door.shard, begin(where))
-        async with hub.open(where, gather_format(ASKED), DisconnectPolicy(0.2)):
+        async with hub.open(where, gather_format(ASKED), 0.2):
             assert hub.readers == 1
         await asyncio.wait_for(door.left.wait(), 10)
         assert await read(hub, where) == [("2", "summary")]
         seen = await waits.read(door.pool, where)
         assert seen is not None
         assert seen.wait.ending is not None
-        assert seen.wait.ending.reason == "its reader went away"
+        assert seen.wait.ending.reason == "its last reader disconnected"
 
 
 async def test_a_stream_outlives_a_restart_of_the_database(bare_server: BareServer) -> None:

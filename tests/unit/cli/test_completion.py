@@ -29,7 +29,7 @@ def offered(line: str) -> list[str]:
     ("line", "expected"),
     [
         ("muster ev", ["events", "event-types"]),
-        ("muster demo ", ["waits", "gather", "dispatch"]),
+        ("muster demo ", ["waits", "gather", "dispatch", "records"]),
         ("muster groups ", ["list", "show", "park", "resume", "skip"]),
         ("muster jobs list --kind ", ["EVENT", "TASK"]),
         ("muster pools stats --w", ["--watch"]),

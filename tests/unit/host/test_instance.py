@@ -15,11 +15,11 @@ from host.instance import (
     read_instance,
     sole_host,
     write_instance,
-    write_private,
 )
 from host.lifecycle import down, end_leftovers
 from host.paths import InstancePaths, instance_paths
 from host.processes import ProcessIdentity
+from storage.encryption.key_file import write_private
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Waits and logs made by the core itself, so that what is shown is what can happen."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from core.waits.messages import Cancel, Expire, Offer, Register, Reply, WaitMess
 from core.waits.spec import Source, WaitSpec, encode_spec
 from core.waits.state import ParkedEvent, Wait, WaitLogEntry
 from core.waits.transitions import apply
+from serve_app.http.models import View
 
 ADDRESS = Address(7, "run", "order")
 OPENED = 1_700_000_000.0
@@ -78,3 +80,9 @@ class WaitHistory:
 
 def numbers(frames: Sequence[tuple[int, bytes]]) -> list[int]:
     return [number for number, _ in frames]
+
+
+def document_of(view: View) -> dict[str, Any]:
+    """The document as a client reads it."""
+    document: dict[str, Any] = json.loads(view.to_json())
+    return document

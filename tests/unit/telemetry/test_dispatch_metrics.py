@@ -4,7 +4,10 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
-from telemetry.dispatch_metrics import dispatch_families
+from actors.dispatch.counters import DISPATCH_METRICS
+from telemetry.families import actor_families
+from telemetry.registry import MetricsSnapshot
+from tests.unit.telemetry.test_registry import page, value
 
 
 def pool(tenant: int, code: str, **stats: Any) -> dict[str, Any]:
@@ -21,8 +24,8 @@ ACTORS = [
 ]
 
 
-def found(tenant: int, warnings: dict[str, int] | None = None) -> dict[str, Metric]:
-    return {family.name: family for family in dispatch_families(ACTORS, tenant, warnings)}
+def found(tenant: int) -> dict[str, Metric]:
+    return {family.name: family for family in actor_families(DISPATCH_METRICS, ACTORS, tenant)}
 
 
 def values(metric: Metric) -> dict[tuple[str, ...], float]:
@@ -60,15 +63,14 @@ def test_ones_own_pools_and_the_shared_ones_are_told() -> None:
 
 
 def test_warnings_are_counted_by_severity() -> None:
-    assert values(found(7, {"ERROR": 2})["muster_dispatch_warnings"]) == {
-        ("muster_dispatch_warnings", "ERROR"): 2
-    }
-    assert values(found(7)["muster_dispatch_warnings"]) == {}
+    name = "muster_dispatch_warnings"
+    assert value(page(MetricsSnapshot(warnings={"ERROR": 2})), name, severity="ERROR") == 2
+    assert not [series for series, _ in page(MetricsSnapshot()) if series == name]
 
 
 def test_a_pool_of_ones_own_is_told_from_a_shared_one_of_its_code() -> None:
     actors = [pool(0, "slow", completed=1), pool(7, "slow", completed=2)]
-    for family in dispatch_families(actors, 7, None):
+    for family in actor_families(DISPATCH_METRICS, actors, 7):
         series = [(one.name, *one.labels.items()) for one in family.samples]
         assert len(set(series)) == len(series)
         if family.name == "muster_dispatch_jobs_completed":

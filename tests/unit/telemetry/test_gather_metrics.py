@@ -7,6 +7,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import Metric
 
+from actors.gathers.call_pool import CALL_METRICS
+from actors.waits.gather_counters import GATHER_METRICS
+from telemetry.families import actor_families
 from telemetry.gather_metrics import (
     GatherMetrics,
     gather_families,
@@ -174,7 +177,8 @@ def test_a_tenant_is_told_of_its_own_resources_only() -> None:
 
 def test_all_tenants_are_told_how_gathers_ended() -> None:
     for tenant in (1, 2, None):
-        found = samples(list(gather_families(ACTORS, tenant)))
+        declared = (GATHER_METRICS, CALL_METRICS)
+        found = samples([f for one in declared for f in actor_families(one, ACTORS, tenant)])
         assert found["muster_gathers_ended_total", "shard-0", "full"] == 2
         assert found["muster_gathers_ended_total", "shard-1", "full"] == 1
         assert found["muster_gather_late_callbacks_total", "shard-0"] == 3

@@ -1,6 +1,7 @@
 from typing import Any
 
 from actors.kafka.counters import IngestCounters
+from actors.metrics import ACTOR_METRICS
 from telemetry.kafka_metrics import PartitionLag
 from telemetry.registry import Metrics, MetricsSnapshot
 from tests.unit.telemetry.test_registry import page, value
@@ -82,7 +83,7 @@ def test_an_actor_in_trouble_is_not_connected() -> None:
 
 
 def test_verdicts_are_told_by_the_path_they_came_by() -> None:
-    metrics = Metrics("r1")
+    metrics = Metrics("r1", ACTOR_METRICS)
     for verdict in ("matched", "matched", "late"):
         metrics.count_event("api", verdict)
     actor = ingest(verdict_matched=5, verdict_rejected=1, unplaced=2)

@@ -14,6 +14,8 @@ from typing import TypeAlias
 import msgspec
 
 from tools.chaos.ack_log import AckLog, make_ack
+from tools.chaos.latency import percentile
+from tools.chaos.requests import REGISTER_PATH
 from tools.chaos.scenario import ChaosScenario, RequestChannel, ScenarioShape, ScenarioStep
 from tools.load.http import ClientConnection, Response
 from tools.load.http import build_request as build_http_request
@@ -73,8 +75,7 @@ class FloodResult(msgspec.Struct, kw_only=True):
 
     def percentile(self, share: float) -> float:
         """Return the latency that this share of the accepted requests did not exceed."""
-        ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0.0
+        return percentile(self.latencies, share)
 
 
 async def run_flood(order: FloodOrder) -> FloodResult:
@@ -89,7 +90,7 @@ def build_request(order: FloodOrder, number: int) -> FloodRequest:
         execution_id=f"flood-{name}", correlation_id=f"f-{name}", shape=ScenarioShape.ALL, waves=()
     )
     if number % 2 == 0:
-        step, path = ScenarioStep(RequestChannel.REGISTER), "/api/wait-states"
+        step, path = ScenarioStep(RequestChannel.REGISTER), REGISTER_PATH
         headers: dict[str, str] = {}
         body = json.dumps(scenario.registration()).encode()
     else:

@@ -5,18 +5,20 @@ They come from other loopback addresses than all other clients, as those of stra
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from tools.chaos.fault import Disruption, Fault, FaultRun
-from tools.chaos.faults.bystander import bystander, check_bystander, sample_service
-from tools.chaos.faults.memory import MEGABYTE, watch_memory
-from tools.chaos.scenario import SERVICE
-from tools.load.http import HEAD_END, request_head
-from tools.load.sockets import background, raw_socket
+from tools.chaos.fault import FaultRun, fault
+from tools.chaos.faults.processes import MEGABYTE, bounded_memory
+from tools.chaos.latency import check_bystander, sample
+from tools.chaos.probe import register_new
+from tools.chaos.requests import CALLBACK_PATH, event_headers
+from tools.load.http import HEAD_END, raw_socket, request_head
+from tools.load.tasks import background
 
 DECLARED_BYTES = 1_000_000
 MAX_MEMORY_GROWTH = 128 * MEGABYTE
@@ -26,20 +28,22 @@ _AGAIN = 0.2  # seconds until a client that was disconnected comes back
 _SOURCES = 100  # addresses 127.0.1.1 and on
 
 
-async def slow_bodies(scene: FaultRun) -> None:
+@fault(
+    "slow-bodies",
+    "Unfinished requests, with and without a key: others are served as before.",
+    times=400,
+)
+async def slow_bodies(run: FaultRun) -> None:
     """Crowd the instance with unfinished requests, and measure a bystander's latency."""
-    before = await sample_service(scene.client, scene.seconds / 3)
-    async with watch_memory(scene.local.run_dir) as memory:
-        async with slow_clients(scene.local.url, scene.local.key, scene.times) as clients:
-            scene.note(Disruption(f"{scene.times} requests that do not end", scene.elapsed))
+    register = functools.partial(register_new, run.client)
+    before = await sample(register, run.seconds / 3)
+    async with bounded_memory(run, MAX_MEMORY_GROWTH):
+        async with slow_clients(run.local.url, run.local.key, run.times) as clients:
+            run.note(f"{run.times} requests that do not end")
             await asyncio.sleep(_SETTLE)
-            async with bystander(scene.client) as during:
-                await asyncio.sleep(scene.seconds)
-        scene.note(
-            Disruption(f"they are gone; {clients.ended:,} were disconnected before", scene.elapsed)
-        )
-    check_bystander(scene, during, before)
-    scene.check("memory is bounded", *memory.within(MAX_MEMORY_GROWTH))
+            during = await sample(register, run.seconds)
+        run.note(f"they are gone; {clients.ended:,} were disconnected before")
+    check_bystander(run, during, before)
 
 
 @dataclass(slots=True)
@@ -74,7 +78,7 @@ class SlowClients:
         loop = asyncio.get_running_loop()
         async with (
             raw_socket(self.url, beginning, source=self._source()) as connection,
-            background([_until_closed(connection)]) as (closed,),
+            background(_until_closed(connection)) as (closed,),
         ):
             while not closed.done():
                 await asyncio.sleep(_EVERY)
@@ -86,11 +90,11 @@ class SlowClients:
     def _head(self, key: str | None = None) -> bytes:
         return request_head(
             "POST",
-            f"/api/internal/callbacks/{SERVICE}",
+            CALLBACK_PATH,
             host=urlsplit(self.url).netloc,
             key=key,
             length=DECLARED_BYTES,
-            headers={"X-Execution-Id": "slow", "X-Correlation-Id": "slow"},
+            headers=event_headers(("slow", "slow")),
         )
 
 
@@ -118,7 +122,7 @@ async def slow_clients(
             await asyncio.sleep(_AGAIN)
 
     chosen = itertools.islice(itertools.cycle(kinds), count)
-    async with background(repeat(kind) for kind in chosen):
+    async with background(*map(repeat, chosen)):
         yield clients
 
 
@@ -127,14 +131,3 @@ async def _until_closed(connection: socket.socket) -> None:
     loop = asyncio.get_running_loop()
     while await loop.sock_recv(connection, 65_536):
         pass
-
-
-SLOW_BODIES = (
-    Fault(
-        name="slow-bodies",
-        summary="Unfinished requests, with and without a key: others are served as before.",
-        inject=slow_bodies,
-        times=400,
-        seconds=20.0,
-    ),
-)

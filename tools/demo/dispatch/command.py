@@ -2,12 +2,9 @@
 
 import functools
 import secrets
-from contextlib import AsyncExitStack
-from typing import Annotated
 
-import typer
-
-from cli.shell.context import CommandContext, command
+from cli.shell.context import CommandContext, single_command
+from cli.shell.options import option
 from tools.demo.dispatch.panel import deliveries_table
 from tools.demo.dispatch.receiver import DemoReceiver
 from tools.demo.dispatch.run import DispatchDemo, DispatchRun
@@ -22,10 +19,10 @@ own way; Muster brings them there: [bold]signed[/], in [bold]order[/] where that
 matters, at a [bold]rate[/], again if need be, and never two for one."""
 
 
-@command
+@single_command("muster demo dispatch --fast")
 async def dispatch(
     shell: CommandContext,
-    fast: Annotated[bool, typer.Option("--fast", help="No pauses between scenes.")] = False,
+    fast: bool = option("No pauses between scenes.", "--fast", default=False),
 ) -> None:
     """Watch events go to those who want them: signed, in order, at a rate, in spite of troubles.
 
@@ -37,9 +34,7 @@ async def dispatch(
     Ends with exit code 1 if any scene did not end as expected.
     """
     session = DemoSession(shell, rest=0 if fast else _REST)
-    async with AsyncExitStack() as stack:
-        muster = await stack.enter_async_context(session.connect())
-        receiver = await stack.enter_async_context(DemoReceiver())
+    async with session.connect() as muster, DemoReceiver() as receiver:
         session.introduce(
             "Muster dispatches",
             _INTRODUCTION,
@@ -47,11 +42,9 @@ async def dispatch(
             Receiver=f"{receiver.url} (a real server, in this process)",
             Pool=f"{POOL}, archived again at the end",
         )
-        names = await stack.enter_async_context(
-            demo_subscriptions(muster, receiver, secrets.token_hex(3))
-        )
-        demo = DispatchDemo(muster=muster, receiver=receiver, names=names)
-        results = await session.play(SCENARIOS, functools.partial(DispatchRun, demo))
+        async with demo_subscriptions(muster, receiver, secrets.token_hex(3)) as names:
+            start = functools.partial(DispatchRun, DispatchDemo(muster, receiver, names))
+            results = await session.play(SCENARIOS, start)
     session.console.print(deliveries_table(receiver.deliveries))
     session.report(
         results,

@@ -1,6 +1,5 @@
 """Plays a dispatch scenario: sends events, and waits for deliveries, groups and jobs."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,18 +11,18 @@ from cli.shell.client import Client
 from cli.shell.parsing import encode_with_raw, join_path
 from tools.demo.dispatch.panel import DispatchPanel
 from tools.demo.dispatch.receiver import DemoDelivery, DemoReceiver
-from tools.demo.dispatch.scenario import DispatchScenario, Facts
 from tools.demo.dispatch.setup import DemoNames
-from tools.demo.runner import ScenarioRun, none_on
+from tools.demo.runner import ScriptedRun, none_on
+from tools.demo.scenario import ScriptedScenario
+from tools.load.tasks import poll
 
 LIMIT = 30.0  # seconds: a pool may still be starting
-_PAUSE = 0.05
 _SOURCE = "muster-demo"
 
 OrderData = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DispatchDemo:
     """The instance, the receiver, and the codes of this run."""
 
@@ -32,21 +31,19 @@ class DispatchDemo:
     names: DemoNames
 
 
-class DispatchRun(ScenarioRun):
+class DispatchRun(ScriptedRun):
     """One scenario while it runs: what its script can do, and what has arrived since it began."""
 
     panel: DispatchPanel
 
-    def __init__(self, demo: DispatchDemo, scenario: DispatchScenario, position: str) -> None:
-        super().__init__(DispatchPanel(scenario, position))
+    def __init__(
+        self, demo: DispatchDemo, scenario: "ScriptedScenario[DispatchRun]", position: str
+    ) -> None:
+        super().__init__(scenario, DispatchPanel(scenario, position))
         self.limit = LIMIT
         self.muster, self.receiver, self.names = demo.muster, demo.receiver, demo.names
         self.receiver.listener = self.panel.note_delivery
-        self._scenario = scenario
         self._before = len(self.receiver.deliveries)
-
-    async def run(self) -> Facts:
-        return Facts(tuple(await self._scenario.play(self)))
 
     def progress(self) -> str:
         rows = dict.fromkeys((one.subscriber, one.customer) for one in self.deliveries)
@@ -70,9 +67,8 @@ class DispatchRun(ScenarioRun):
     async def send(self, kind: str, text: str, **fields: str) -> Mapping[str, Any]:
         """Send an event with this JSON as its data; return Muster's reply."""
         event = {"type": self.names.type_of(kind), "source": _SOURCE, **fields}
-        reply: Mapping[str, Any] = await self.muster.post(
-            events.PATH, encode_with_raw(event, "data", text)
-        )
+        body = encode_with_raw(event, "data", text)
+        reply: Mapping[str, Any] = await self.muster.post(events.PATH, body)
         return reply
 
     async def send_all(self, kind: str, all_data: Sequence[OrderData]) -> None:
@@ -92,14 +88,15 @@ class DispatchRun(ScenarioRun):
     async def wait_until_blocked(self, subscriber: str, customer: str, behind: int) -> int:
         """Wait until `behind` jobs are blocked in a group; return how many there are."""
         name = self.names.group_of(subscriber, customer)
-        while True:
+
+        async def count() -> int | None:
             group = await none_on(self.muster.get(join_path(groups.PATH, name)), 404)
-            if group and group["blocked"] and group["waiting"] >= behind:
-                waiting = int(group["waiting"])
-                text = f"{subscriber} {customer} is blocked, with {waiting} behind"
-                self.panel.note("blocked", text)
-                return waiting
-            await asyncio.sleep(_PAUSE)
+            is_blocked = group and group["blocked"] and group["waiting"] >= behind
+            return int(group["waiting"]) if is_blocked else None
+
+        waiting = await poll(count)
+        self.panel.note("blocked", f"{subscriber} {customer} is blocked, with {waiting} behind")
+        return waiting
 
     async def change_group(self, subscriber: str, customer: str, verb: str) -> None:
         """Skip the job that blocks a group, or resume the group."""
@@ -110,12 +107,12 @@ class DispatchRun(ScenarioRun):
     async def job_of(self, event_id: str, status: str) -> Mapping[str, Any]:
         """Wait until the only job of an event has this status."""
         path = join_path("/api/dispatch-jobs/event", event_id)
-        while True:
+
+        async def job() -> Mapping[str, Any] | None:
             jobs = (await self.muster.get(path))["items"]
-            if jobs and jobs[0]["status"] == status:
-                job: Mapping[str, Any] = jobs[0]
-                return job
-            await asyncio.sleep(_PAUSE)
+            return jobs[0] if jobs and jobs[0]["status"] == status else None
+
+        return await poll(job)
 
 
 def order(number: int, customer: str) -> dict[str, Any]:

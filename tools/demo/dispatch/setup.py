@@ -1,6 +1,7 @@
 """Creates the demo's pool, event types and subscriptions, and removes them again."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,13 +14,13 @@ from cli.shell.problems import ProblemResponseError
 from core.dispatch.job import Mode
 from tools.demo.dispatch.receiver import DemoReceiver
 from tools.demo.runner import none_on
+from tools.load.tasks import poll
 
 POOL = "muster-demo"
 RATE = 600
 VERSION = "1.0"
 # A pool is in use until its last deliveries are written.
 _POOL_TIMEOUT = 5.0
-_PAUSE = 0.1
 _GONE = (404, 409)  # there is none, or it has been removed already
 
 SCHEMA = {
@@ -106,19 +107,19 @@ async def _open_pool(muster: Client) -> None:
 
 async def _close_pool(muster: Client) -> None:
     """Archive the pool, unless another demo uses it."""
-    deadline = asyncio.get_running_loop().time() + _POOL_TIMEOUT
-    while True:
+
+    async def is_closed() -> bool:
         try:
             await muster.delete(join_path(pools.PATH, POOL))
         except ProblemResponseError as problem:
-            if problem.status not in {404, 409}:
+            if problem.status not in _GONE:
                 raise
-            is_used = problem.code == "pool_in_use"
-            if not is_used or asyncio.get_running_loop().time() > deadline:
-                return
-            await asyncio.sleep(_PAUSE)
-        else:
-            return
+            return problem.code != "pool_in_use"
+        return True
+
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_POOL_TIMEOUT):
+            await poll(is_closed)
 
 
 async def _register(muster: Client, code: str, *, has_schema: bool) -> None:

@@ -3,21 +3,18 @@
 import functools
 import json
 import shlex
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from cli.shell.client import connect
-from cli.shell.context import CommandContext, command
+from cli.shell.context import CommandContext, single_command
 from cli.shell.instance import Instance
+from cli.shell.options import option
 from core.gathers.gather import MAX_TIMEOUT_MS
+from tools.demo.gathers import script
 from tools.demo.gathers.resource import DemoResources
-from tools.demo.gathers.run import JOURNALS, PATIENT, GatherDemo, GatherRun
-from tools.demo.gathers.scenario import NAMES, GatherScenario
-from tools.demo.gathers.script import DELAYS, SCENARIOS, TIMEOUT, custom_scenario
-from tools.demo.gathers.setup import registered_resources
+from tools.demo.gathers.run import JOURNALS, PATIENT, GatherDemo, GatherRun, registered_resources
+from tools.demo.gathers.script import GatherScenario
 from tools.demo.runner import DemoSession, exit_unless_ok, wait_for_stop
 
 _FAST = 0.2  # of the usual delays
@@ -33,35 +30,25 @@ ends the wait for the rest."""
 class DemoGatherOptions:
     """What to play, and what stays."""
 
-    fast: Annotated[
-        bool, typer.Option("--fast", help="A fifth of all delays and timeouts, no pauses.")
-    ] = False
-    keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the resources running until Ctrl-C.")
-    ] = False
-    delays: Annotated[
-        str | None,
-        typer.Option(
-            help="Play one gather with these delays in milliseconds instead: -1 rejects, other "
-            "negative ones fail, -10 hangs, -11 closes, -12 keeps silent, -13 calls back twice.",
-            metavar="D1,D2,D3",
-        ),
-    ] = None
-    timeout: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MAX_TIMEOUT_MS, help="Play one gather with this timeout in milliseconds."
-        ),
-    ] = None
+    fast: bool = option("A fifth of all delays and timeouts, no pauses.", "--fast", default=False)
+    keep: bool = option("Leave the resources running until Ctrl-C.", "--keep", default=False)
+    delays: str | None = option(
+        "Play one gather with these delays in milliseconds instead: -1 rejects, other "
+        "negative ones fail, -10 hangs, -11 closes, -12 keeps silent, -13 calls back twice.",
+        metavar="D1,D2,D3",
+    )
+    timeout: int | None = option(
+        "Play one gather with this timeout in milliseconds.", min=1, max=MAX_TIMEOUT_MS
+    )
 
     def scenarios(self) -> tuple[GatherScenario, ...]:
         pace = _FAST if self.fast else 1.0
         if self.delays is not None or self.timeout is not None:
-            return (custom_scenario(self.delays, self.timeout, pace),)
-        return tuple(scenario.at_pace(pace) for scenario in SCENARIOS)
+            return (script.custom_scenario(self.delays, self.timeout, pace),)
+        return tuple(scenario.at_pace(pace) for scenario in script.SCENARIOS)
 
 
-@command
+@single_command("muster demo gather --fast")
 async def gather(options: DemoGatherOptions, shell: CommandContext) -> None:
     """Watch one request ask three resources, and their answers stream back.
 
@@ -74,19 +61,20 @@ async def gather(options: DemoGatherOptions, shell: CommandContext) -> None:
     """
     scenarios = options.scenarios()
     session = DemoSession(shell, rest=0 if options.fast else _REST)
-    async with AsyncExitStack() as stack:
-        muster = await stack.enter_async_context(session.connect())
-        browser = await stack.enter_async_context(connect(Instance(muster.instance.url)))
-        resources = await stack.enter_async_context(DemoResources())
-        await stack.enter_async_context(registered_resources(muster, resources))
+    async with (
+        session.connect() as muster,
+        connect(Instance(muster.instance.url)) as browser,
+        DemoResources() as resources,
+        registered_resources(muster, resources),
+    ):
         session.introduce(
             "Muster gathers",
             _INTRODUCTION,
             Muster=muster.instance.url,
             Resources=f"{resources.url} (fake ones, in this process)",
         )
-        demo = GatherDemo(muster=muster, browser=browser, resources=resources)
-        results = await session.play(scenarios, functools.partial(GatherRun, demo))
+        start = functools.partial(GatherRun, GatherDemo(muster, browser, resources))
+        results = await session.play(scenarios, start)
         session.report(results, **(_addresses(muster.instance, resources) if options.keep else {}))
         if options.keep:
             session.console.print(
@@ -106,8 +94,8 @@ def page_of(instance: Instance) -> str:
 
 def curl_of(instance: Instance) -> str:
     """Write a gather as a curl command."""
-    delays = ",".join(map(str, DELAYS))
-    body = {"patientId": PATIENT, "delays": delays, "timeoutMs": TIMEOUT}
+    delays = ",".join(map(str, script.DELAYS))
+    body = {"patientId": PATIENT, "delays": delays, "timeoutMs": script.TIMEOUT}
     words = ["curl", "-s", f"{instance.url}{JOURNALS}"]
     words += ["-H", f"Authorization: Bearer {instance.key}"] if instance.key else []
     words += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
@@ -115,5 +103,5 @@ def curl_of(instance: Instance) -> str:
 
 
 def _addresses(instance: Instance, resources: DemoResources) -> dict[str, Any]:
-    urls = {name: resources.url_of(number) for number, name in enumerate(NAMES, 1)}
+    urls = {name: resources.url_of(number) for number, name in enumerate(script.NAMES, 1)}
     return {"page": page_of(instance), "resources": urls}

@@ -9,8 +9,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from tools.demo.gathers.call_log import Callback, ResourceCall
-from tools.demo.gathers.scenario import NAMES, GatherScenario
+from tools.demo.gathers.calls import Callback, ResourceCall
+from tools.demo.gathers.script import NAMES, GatherScenario
 from tools.demo.screen import ScenarioPanel
 
 _BAR = 32

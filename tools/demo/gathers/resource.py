@@ -4,18 +4,18 @@ import asyncio
 import random
 import re
 import time
+import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 import aiohttp
 import orjson
 from aiohttp import web
 
-from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behaviour_of
-from tools.demo.gathers.call_log import Callback, ResourceCall
-from tools.demo.gathers.notes import make_notes
+from tools.demo.gathers import calls
+from tools.demo.gathers.calls import Behaviour, Callback, ResourceCall
 from tools.demo.server import LocalServer
 
 _PATH = re.compile(r"/(resource-(\d{1,6}))/journals(/direct)?")
@@ -23,12 +23,27 @@ _MAX_RECORDS = 20_000  # of each kind
 _MAX_CONNECTIONS = 200
 # Shorter than servers keep an idle connection, so that none breaks just when it is used.
 _IDLE = 2.0
-_TRIES = 4
-_PAUSE = 0.1
-_BUSY = frozenset({429, 503})
+_PAUSES = (0, 0.2, 0.4, 0.8)  # seconds before each try
+_RETRIED = frozenset({None, 429, 503})
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _MAX_REPLY_BYTES = 64 * 1024
 _HEADERS = {"Content-Type": "application/json", "User-Agent": "muster-demo-resource"}
+
+NOTES_PER_ANSWER = 3
+_YEAR = int(timedelta(days=365).total_seconds())
+_DOCTORS = 20
+_TEXTS = (
+    "Blood pressure within the normal range. Next visit in a year.",
+    "Complains of a headache in the evenings. Sleep and fluids discussed.",
+    "Seasonal allergy. Antihistamine prescribed for the spring.",
+    "Follow-up after a sprained ankle: full movement, no pain.",
+    "Vaccination against influenza given. No reaction.",
+    "Cholesterol slightly raised. Advice on diet; new sample in three months.",
+    "Cough for two weeks, lungs clear. To come back if fever appears.",
+    "Prescription renewed. No side effects reported.",
+    "Referred to physiotherapy for pain in the lower back.",
+    "Annual check-up without remarks.",
+)
 
 RecordListener = Callable[[ResourceCall | Callback], None]
 
@@ -95,7 +110,7 @@ class DemoResources(LocalServer):
         if chosen is not None:
             behaviour, usual = chosen
             return behaviour, (usual if requested is None or requested < 0 else requested) / 1000
-        read = direct_behaviour_of if call.direct else behaviour_of
+        read = calls.direct_behaviour_of if call.direct else calls.behaviour_of
         return read(requested or 0), max(requested or 0, 0) / 1000
 
     async def _answer_call(
@@ -115,7 +130,8 @@ class DemoResources(LocalServer):
         if call.direct:
             return await self._answer_directly(call, behaviour, delay)
         if behaviour is not Behaviour.SILENT:
-            self.start(self._call_back(call, delay, 2 if behaviour is Behaviour.TWICE else 1))
+            times = 2 if behaviour is Behaviour.TWICE else 1
+            self.tasks.start(self._call_back(call, delay, times))
         return web.Response()
 
     async def _answer_directly(
@@ -132,18 +148,12 @@ class DemoResources(LocalServer):
 
     async def _hold(self, call: ResourceCall, pause: Awaitable[Any]) -> None:
         """Wait inside a call; record it as abandoned if the caller leaves or the server closes."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a call is always served by a task")
-        self.tasks.add(task)
         try:
             await pause
         except asyncio.CancelledError:
             call.abandoned = True
             self._report(call)
             raise
-        finally:
-            self.tasks.discard(task)
 
     async def _call_back(self, call: ResourceCall, delay: float, times: int) -> None:
         await asyncio.sleep(delay)
@@ -168,9 +178,9 @@ class DemoResources(LocalServer):
         """
         if self._session is None:
             raise RuntimeError("the resources are not running")
-        attempt = 1
-        while True:
-            status: int | None = None
+        status, reply = None, {}
+        for pause in _PAUSES:
+            await asyncio.sleep(pause)
             try:
                 async with self._session.post(url, data=content) as response:
                     status, reply = response.status, _document(await _read_bounded(response))
@@ -178,10 +188,9 @@ class DemoResources(LocalServer):
                 return None, {"detail": f"{url} is not an address"}
             except (aiohttp.ClientError, TimeoutError) as error:
                 status, reply = None, {"detail": str(error) or type(error).__name__}
-            if (status is not None and status not in _BUSY) or attempt == _TRIES:
-                return status, reply
-            await asyncio.sleep(_PAUSE * 2**attempt)
-            attempt += 1
+            if status not in _RETRIED:
+                break
+        return status, reply
 
     def _answer(self, call: ResourceCall, delay: float) -> dict[str, Any]:
         # The journals' dates are local and have no zone.
@@ -226,3 +235,26 @@ def _document(reply: bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def make_notes(
+    resource: str, patient_id: str | None, chance: random.Random, now: datetime
+) -> list[dict[str, Any]]:
+    """Invent the notes of one answer, with dates in the year before `now`."""
+    return [
+        {
+            "id": str(uuid.UUID(int=chance.getrandbits(128), version=4)),
+            "date": _date(chance, now),
+            "caregiverId": f"Caregiver-{resource}",
+            "patientId": patient_id,
+            "doctorId": f"Doctor-{chance.randint(1, _DOCTORS)}",
+            "note": chance.choice(_TEXTS),
+        }
+        for _ in range(NOTES_PER_ANSWER)
+    ]
+
+
+def _date(chance: random.Random, now: datetime) -> str:
+    """Choose a local date-time, to the second and without a zone."""
+    moment = now.replace(microsecond=0, tzinfo=None) - timedelta(seconds=chance.randrange(_YEAR))
+    return moment.isoformat()

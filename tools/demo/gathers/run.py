@@ -1,25 +1,36 @@
-"""Plays a gather scenario against the running instance and reads its outcome."""
+"""Plays a gather scenario on resources that are registered for it, and reads its outcome."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from cli.gathers.resources import resource_path
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
 from cli.shell.follow import follow_stream
-from tools.demo.gathers.call_log import Callback, ResourceCall
+from tools.demo.gathers.calls import Callback, ResourceCall
 from tools.demo.gathers.panel import GatherPanel, count_notes
 from tools.demo.gathers.resource import DemoResources
-from tools.demo.gathers.scenario import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
-from tools.demo.runner import ScenarioRun
+from tools.demo.gathers.script import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
+from tools.demo.runner import ScenarioRun, none_on
 
 PATIENT = "19121212-1212"
 JOURNALS = "/aggregate/journals"
 SUMMARY = "summary"
+_RESOURCE_SETTINGS = (
+    "url",
+    "method",
+    "connectTimeoutMs",
+    "readTimeoutMs",
+    "ratePerMinute",
+    "concurrency",
+    "reply",
+)
 _SPARE = 10.0  # seconds beyond a scenario's duration after which it has failed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GatherDemo:
     """The instance and the fake resources."""
 
@@ -60,12 +71,8 @@ class GatherRun(ScenarioRun):
         return {
             "strategy": self._scenario.strategy.value,
             "correlationId": self._correlation_id,
+            **asdict(actual),
             "statuses": dict(zip(NAMES, actual.statuses, strict=True)),
-            "respondents": actual.respondents,
-            "errors": actual.errors,
-            "completeness": actual.completeness,
-            "notes": actual.notes,
-            "special": list(actual.special),
         }
 
     def _note_record(self, record: ResourceCall | Callback) -> None:
@@ -149,3 +156,33 @@ def foreign_notes(name: str, notes: Sequence[Any]) -> list[str]:
     own = (f"Caregiver-{name}", PATIENT)
     foreign = [note for note in notes if (note.get("caregiverId"), note.get("patientId")) != own]
     return [f"{name} brought notes of {note.get('caregiverId')}" for note in foreign]
+
+
+@asynccontextmanager
+async def registered_resources(muster: Client, resources: DemoResources) -> AsyncIterator[None]:
+    """Register the demo's resources for as long as the block lasts."""
+    before = {name: await none_on(muster.get(resource_path(name)), 404) for name in NAMES}
+    for name, resource in before.items():
+        # Muster never shows their values, so only their owner could put them back.
+        if resource and (resource.get("headers") or resource.get("auth")):
+            raise CommandError(
+                f"{name} is registered with headers or a secret that could not be put back: "
+                f"remove it first (`muster resources rm {name}`)."
+            )
+    changed: list[str] = []
+    try:
+        for number, name in enumerate(NAMES, 1):
+            changed.append(name)
+            await muster.put(resource_path(name), {"url": resources.url_of(number)})
+        yield
+    finally:
+        for name in changed:
+            await _restore(muster, name, before[name])
+
+
+async def _restore(muster: Client, name: str, resource: Mapping[str, Any] | None) -> None:
+    if resource is None:
+        await none_on(muster.delete(resource_path(name)), 404)
+        return
+    settings = {key: resource[key] for key in _RESOURCE_SETTINGS if key in resource}
+    await muster.put(resource_path(name), settings)

@@ -11,15 +11,16 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
 from actors.kafka.client import client_options, make_producer
+from cli.kafka.broker import find_broker
 from cli.shell.client import Client, wait_path
+from cli.shell.context import CommandContext
 from cli.shell.errors import CommandError
-from core.shared.kafka_config import KafkaConfig
-from tools.demo.waits.scenario import KAFKA
+from tools.demo.waits.script import KAFKA
+from tools.load.tasks import poll
 
 # Muster follows a new topic within seconds.
 BROKER_TIMEOUT = 30.0
-_PAUSE = 0.1
-_CONNECT_WITHIN = 10.0
+_CONNECT_TIMEOUT = 10.0
 _MAX_BYTES = 1024 * 1024
 
 
@@ -43,15 +44,21 @@ class DemoBroker:
         except KafkaError as error:
             raise CommandError(f"Kafka refused the message: {error!r}.") from error
         place = f"{sent.topic}, partition {sent.partition}, offset {sent.offset}"
-        path = wait_path(execution_id, correlation_id)
-        deadline = asyncio.get_running_loop().time() + BROKER_TIMEOUT
-        while asyncio.get_running_loop().time() < deadline:
-            event = (await self._muster.get(path)).get("events", {}).get(KAFKA, {})
-            if event.get("outcome") == "received":
-                reply = {"verdict": "matched", "reason": "expected"}
-                return {**reply, "eventId": event.get("eventId"), "detail": place}
-            await asyncio.sleep(_PAUSE)
-        raise CommandError(f"The message at {place} did not arrive within {BROKER_TIMEOUT:g} s.")
+
+        async def received() -> Mapping[str, Any] | None:
+            wait = await self._muster.get(wait_path(execution_id, correlation_id))
+            event: Mapping[str, Any] = wait.get("events", {}).get(KAFKA, {})
+            return event if event.get("outcome") == "received" else None
+
+        try:
+            async with asyncio.timeout(BROKER_TIMEOUT):
+                event_id = (await poll(received)).get("eventId")
+        except TimeoutError:
+            raise CommandError(
+                f"The message at {place} did not arrive within {BROKER_TIMEOUT:g} s."
+            ) from None
+        reply = {"verdict": "matched", "reason": "expected"}
+        return {**reply, "eventId": event_id, "detail": place}
 
     async def wait_for_completion_event(self, execution_id: str, correlation_id: str) -> str:
         """Wait for the completion event of this correlation; return its place and status."""
@@ -69,14 +76,22 @@ class DemoBroker:
 
 @asynccontextmanager
 async def open_demo_broker(
-    muster: Client, config: KafkaConfig, topic: str
-) -> AsyncIterator[DemoBroker]:
-    """Connect to the broker that Muster reads from; completion events come on `topic`."""
+    muster: Client, shell: CommandContext
+) -> AsyncIterator[DemoBroker | None]:
+    """Connect to the broker that Muster reads from, if there is one and its address is known."""
+    kafka = await muster.get("/api/kafka")
+    try:
+        config = find_broker(None, shell.data_dir) if kafka.get("connected") else None
+    except CommandError:
+        config = None  # the broker of an instance on another machine
+    if config is None:
+        yield None
+        return
     # A failure is reported once, in a sentence.
     logging.getLogger("aiokafka").addHandler(logging.NullHandler())
     producer = make_producer(config, _MAX_BYTES)
     completions = AIOKafkaConsumer(
-        topic,
+        str(kafka["completionTopic"]),
         **client_options(config),
         group_id=None,  # leaves no consumer group behind
         enable_auto_commit=False,
@@ -84,21 +99,16 @@ async def open_demo_broker(
         auto_offset_reset="earliest",
     )
     try:
-        await _connect(producer, completions, config.bootstrap)
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                await producer.start()
+                await completions.start()
+                if completions.assignment():
+                    await completions.seek_to_end()  # older events belong to others
+        except (KafkaError, TimeoutError, OSError) as error:
+            sentence = f"No broker can be used at {config.bootstrap}: {error!r}."
+            raise CommandError(sentence) from error
         yield DemoBroker(muster, producer, completions)
     finally:
         await producer.stop()
         await completions.stop()
-
-
-async def _connect(
-    producer: AIOKafkaProducer, completions: AIOKafkaConsumer, bootstrap: str
-) -> None:
-    try:
-        async with asyncio.timeout(_CONNECT_WITHIN):
-            await producer.start()
-            await completions.start()
-            if completions.assignment():
-                await completions.seek_to_end()  # older events belong to others
-    except (KafkaError, TimeoutError, OSError) as error:
-        raise CommandError(f"No broker can be used at {bootstrap}: {error!r}.") from error

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from rich.console import RenderableType
 from rich.spinner import Spinner
 
@@ -15,14 +16,13 @@ from cli.shell.sse import ServerEvent
 from tools.demo.runner import ScenarioRun
 from tools.demo.screen import ScenarioPanel
 from tools.demo.waits.broker import BROKER_TIMEOUT, DemoBroker
-from tools.demo.waits.scenario import WaitDemoOutcome, WaitScenario, verdict_text
-from tools.demo.waits.script import SERVICE_URL
-from tools.demo.waits.service import ExternalService, SentEvent, ServiceCall
+from tools.demo.waits.script import SERVICE_URL, WaitDemoOutcome, WaitScenario, verdict_text
+from tools.demo.waits.service import ExternalService, SentEvent, SentEvents, ServiceCall
 
 _LIMIT, _BROKER_LIMIT = 15.0, 2 * BROKER_TIMEOUT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WaitDemo:
     """The instance, the fake service, and how the workflow reaches it."""
 
@@ -82,17 +82,16 @@ class WaitRun(ScenarioRun):
         self._demo = demo
         self._scenario = scenario
         self._sent: list[SentEvent] = []
-        self._replies: asyncio.Queue[SentEvent] = asyncio.Queue()
         self._summary: str | None = None
 
     async def run(self) -> WaitDemoOutcome:
-        call = ServiceCall(execution_id=self._ids[0], correlation_id=self._ids[1])
         for event in self._scenario.early:
-            self._note(await self._demo.service.deliver(call, event, 0))
+            self._note(await self._demo.service.deliver(self._service_call(), event, 0))
         call = await self._register()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_log())
-            group.create_task(self._collect_replies())
+            sent = self._demo.service.plan(call.execution_id, self._scenario.events)
+            group.create_task(self._collect_replies(sent))
             await self._call_service(call)
         if self._scenario.publishes and self._demo.broker is not None:
             place = await self._demo.broker.wait_for_completion_event(*self._ids)
@@ -111,43 +110,34 @@ class WaitRun(ScenarioRun):
         }
 
     async def _register(self) -> ServiceCall:
-        execution_id, correlation_id = self._ids
-        body = {
-            "executionId": execution_id,
-            "correlationId": correlation_id,
-            "type": "wait_events",
-            "data": with_service(self._scenario.config, self._demo.service.url),
-        }
+        ids = {"executionId": self._ids[0], "correlationId": self._ids[1]}
+        data = with_service(self._scenario.config, self._demo.service.url)
+        body = {**ids, "type": "wait_events", "data": data}
         registered = await self._demo.muster.post("/api/wait-states", body)
         self.panel.pending = tuple(registered.get("enabledEvents") or ())
+        return self._service_call(registered.get("callbackUrl"))
+
+    def _service_call(self, callback_url: str | None = None) -> ServiceCall:
+        execution_id, correlation_id = self._ids
         return ServiceCall(
-            execution_id=execution_id,
-            correlation_id=correlation_id,
-            callback_url=registered.get("callbackUrl"),
+            execution_id=execution_id, correlation_id=correlation_id, callback_url=callback_url
         )
 
     async def _call_service(self, call: ServiceCall) -> None:
         """Make the API call, as the workflow would; without one the service begins by itself."""
-        service = self._demo.service
-        service.plan(call.execution_id, self._scenario.events, self._replies.put_nowait)
-        if not self._scenario.calls_api:
-            service.begin(call)
-            return
-        body = {
-            "action": "process",
-            "execution_id": call.execution_id,
-            "correlation_id": call.correlation_id,
-            "callbackUrl": call.callback_url,
-        }
-        await self._demo.caller.post("/process", body)
+        if self._scenario.calls_api:
+            body = {"action": "process", **msgspec.to_builtins(call)}
+            await self._demo.caller.post("/process", body)
+        else:
+            self._demo.service.begin(call)
 
     async def _follow_log(self) -> None:
         async for event in follow(self._demo.muster, *self._ids):
             self.panel.note_log_entry(event)
 
-    async def _collect_replies(self) -> None:
+    async def _collect_replies(self, replies: SentEvents) -> None:
         for _ in self._scenario.events:
-            sent = await self._replies.get()
+            sent = await replies.get()
             self._note(sent)
             if sent.verdict == "rejected":
                 await self._check_near_miss(sent)

@@ -1,31 +1,30 @@
 """The fake external service: takes an API call, answers 202, and sends the scripted events."""
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from aiohttp import web
 
 from cli.shell.client import Client
 from cli.shell.errors import CommandError
 from tools.demo.server import LocalServer
 from tools.demo.waits.broker import DemoBroker
-from tools.demo.waits.scenario import TOPIC, ScriptedEvent, Via
+from tools.demo.waits.script import TOPIC, ScriptedEvent, Via
 
 _MAX_REQUEST_BYTES = 64 * 1024
 _READ_TIMEOUT = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceCall:
+class ServiceCall(msgspec.Struct, frozen=True, kw_only=True):
     """An API call: the ids to send back, and where to call back."""
 
     execution_id: str
     correlation_id: str
-    callback_url: str | None = field(default=None, repr=False)
+    callback_url: str | None = msgspec.field(default=None, name="callbackUrl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ class SentEvent:
         return str(self.reply.get("verdict", "error"))
 
 
-EventListener = Callable[[SentEvent], None]
+SentEvents = asyncio.Queue[SentEvent]
 
 
 class ExternalService(LocalServer):
@@ -64,17 +63,17 @@ class ExternalService(LocalServer):
         self._caller = anonymous  # calls back with nothing but the signed URL
         self._pace = pace
         self._broker = broker
-        self._plans: dict[str, tuple[Sequence[ScriptedEvent], EventListener]] = {}
+        self._plans: dict[str, tuple[Sequence[ScriptedEvent], SentEvents]] = {}
 
-    def plan(
-        self, execution_id: str, events: Sequence[ScriptedEvent], listener: EventListener
-    ) -> None:
-        """Decide which events follow a call for this execution."""
-        self._plans[execution_id] = (events, listener)
+    def plan(self, execution_id: str, events: Sequence[ScriptedEvent]) -> SentEvents:
+        """Decide which events follow a call for this execution; they come by the queue."""
+        sent = SentEvents()
+        self._plans[execution_id] = (events, sent)
+        return sent
 
     def begin(self, call: ServiceCall) -> None:
         """Send the events that were planned for the execution."""
-        self.start(self._send_all(call, *self._plans[call.execution_id]))
+        self.tasks.start(self._send_all(call, *self._plans[call.execution_id]))
 
     async def deliver(self, call: ServiceCall, event: ScriptedEvent, number: int) -> SentEvent:
         """Send one event and read the verdict."""
@@ -85,30 +84,28 @@ class ExternalService(LocalServer):
             reply = await self._post(call, event, {**event.data, **ids}, {"X-Event-Id": event_id})
         except CommandError as error:
             reply = {"detail": error.sentence, "reason": error.sentence}
-        return SentEvent(event, reply)
+        return SentEvent(event, reply or {})
 
     async def _post(
         self, call: ServiceCall, event: ScriptedEvent, body: dict[str, Any], headers: dict[str, str]
-    ) -> dict[str, Any]:
-        if event.via is Via.TOPIC:
-            if self._broker is None:
-                raise CommandError("This scene needs a broker.")
-            return await self._broker.produce(TOPIC, call.execution_id, call.correlation_id, body)
+    ) -> Any:
+        if event.via is Via.CALLBACK:
+            return await self._caller.post(call.callback_url or "", body, headers)
         if event.via is Via.KAFKA:
             path = f"/api/internal/events/{quote(TOPIC, safe='')}"
-            reply = await self._producer.post(path, body, headers)
-        else:
-            reply = await self._caller.post(call.callback_url or "", body, headers)
-        return reply if isinstance(reply, dict) else {}
+            return await self._producer.post(path, body, headers)
+        if self._broker is None:
+            raise CommandError("This scene needs a broker.")
+        return await self._broker.produce(TOPIC, call.execution_id, call.correlation_id, body)
 
     async def _send_all(
-        self, call: ServiceCall, events: Sequence[ScriptedEvent], listener: EventListener
+        self, call: ServiceCall, events: Sequence[ScriptedEvent], sent: SentEvents
     ) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         for number, event in enumerate(sorted(events, key=lambda event: event.at), 1):
             await asyncio.sleep(began + event.at * self._pace - loop.time())
-            listener(await self.deliver(call, event, number))
+            sent.put_nowait(await self.deliver(call, event, number))
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         if (request.method, request.path) != ("POST", "/process"):
@@ -118,7 +115,7 @@ class ExternalService(LocalServer):
         try:
             async with asyncio.timeout(_READ_TIMEOUT):
                 call = read_call(await request.read())
-        except (ValueError, TimeoutError):
+        except (msgspec.DecodeError, TimeoutError):
             return web.Response(status=400)
         if call.execution_id not in self._plans:
             return web.Response(status=404)
@@ -127,11 +124,4 @@ class ExternalService(LocalServer):
 
 
 def read_call(body: bytes) -> ServiceCall:
-    document = json.loads(body)
-    if not isinstance(document, dict) or not {"execution_id", "correlation_id"} <= set(document):
-        raise ValueError("the ids are missing")
-    return ServiceCall(
-        execution_id=str(document["execution_id"]),
-        correlation_id=str(document["correlation_id"]),
-        callback_url=document.get("callbackUrl"),
-    )
+    return msgspec.json.decode(body, type=ServiceCall)

@@ -2,20 +2,19 @@
 
 import asyncio
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from actors.dispatch.counters import DispatchCounters
 from actors.dispatch.delivery_sender import GONE_TTL, PROFILE_TTL, DeliverySender, ProfileKey
 from actors.dispatch.job_notifier import BATCH_SIZE, MAX_WAITING, JobNotifier
-from actors.dispatch.skipped import expired, given_back
+from actors.dispatch.skipped import given_back, unsent
 from actors.dispatch.targets import FORGET_AFTER, Targets
 from actors.dispatch.targets import MAX_TARGETS as MOST_SITES
 from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, decide
 from core.dispatch.claim import ClaimedJob, DeliveryProfile
-from core.dispatch.job import JobKey, JobRef, decode_job_refs
+from core.dispatch.job import JobKey, JobRef, JobStatus, decode_job_refs
+from core.shared.errors import UnavailableError
 from tests.support.deliveries import delivery, task
 from tests.unit.actors.dispatch.dispatcher_fixtures import BAD, NO, OK, later
 
@@ -50,7 +49,7 @@ def test_what_became_of_jobs_is_counted(clock: Clock) -> None:
     for sent in (OK, OK, BAD, NO, later(5)):
         counted(tally, sent)
     counted(tally, BAD, attempts=1)
-    tally.count(expired(task()), None)
+    tally.count(unsent(task(), JobStatus.EXPIRED, ""), None)
     tally.count(given_back(task()), None)
     told = tally.snapshot()
     names = ("completed", "failed", "retried", "deferred", "expired", "sends")
@@ -302,19 +301,16 @@ class Pools:
         self.away: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
-        self.forgotten: list[str] = []
         self.pending: list[JobKey] = []
         self.refuses_marks = False
-        self.hand_over = JobNotifier(self.find, self.forgotten.append, self.mark_pending)
+        self.hand_over = JobNotifier(self.call, self.mark_pending)
 
-    async def find(self, name: str) -> Any:
-        async def offer(raw: bytes) -> None:
-            await self.gate.wait()
-            if self.away is not None:
-                raise self.away
-            self.taken.append((name, decode_job_refs(raw)))
-
-        return SimpleNamespace(offer=SimpleNamespace(remote=offer))
+    async def call(self, name: str, method: str, jobs: bytes) -> None:
+        assert method == "offer"
+        await self.gate.wait()
+        if self.away is not None:
+            raise self.away
+        self.taken.append((name, decode_job_refs(jobs)))
 
     async def mark_pending(self, keys: Sequence[JobKey]) -> None:
         if self.refuses_marks:
@@ -336,10 +332,10 @@ def pointers(count: int, start: int = 0) -> list[JobRef]:
 async def test_jobs_are_handed_to_their_pools_while_more_gather() -> None:
     pools = Pools()
     pools.gate.clear()
-    pools.hand_over({1: pointers(2), 2: pointers(1, 50)})
+    await pools.hand_over.notify({1: pointers(2), 2: pointers(1, 50)})
     await asyncio.sleep(0)
     for at in range(10, 20):
-        pools.hand_over({1: pointers(1, at)})
+        await pools.hand_over.notify({1: pointers(1, at)})
     pools.gate.set()
     await pools.idle()
     assert sorted((name, len(jobs)) for name, jobs in pools.taken) == [
@@ -351,19 +347,18 @@ async def test_jobs_are_handed_to_their_pools_while_more_gather() -> None:
     assert len(pools.hand_over._commits) == 0
 
 
-@pytest.mark.parametrize("error", [ValueError("no actor"), TimeoutError(), RuntimeError("odd")])
+@pytest.mark.parametrize("error", [UnavailableError("no actor"), RuntimeError("odd")])
 async def test_what_a_pool_does_not_take_is_marked_and_the_rest_goes_on(error: Exception) -> None:
     pools = Pools()
     pools.away = error
-    pools.hand_over({1: pointers(2)})
+    await pools.hand_over.notify({1: pointers(2)})
     await pools.idle()
     assert pools.pending == [JobKey(1, "j0"), JobKey(1, "j1")]
-    assert pools.forgotten == ["pool-dispatch-1"]
     pools.refuses_marks = True
-    pools.hand_over({1: pointers(1)})
+    await pools.hand_over.notify({1: pointers(1)})
     await pools.idle()
     pools.away = None
-    pools.hand_over({1: pointers(1)})
+    await pools.hand_over.notify({1: pointers(1)})
     await pools.idle()
     assert len(pools.taken) == 1
 
@@ -372,7 +367,7 @@ async def test_no_more_is_remembered_than_is_of_use() -> None:
     pools = Pools()
     pools.gate.clear()
     for _ in range(3):
-        pools.hand_over({1: pointers(MAX_WAITING)})
+        await pools.hand_over.notify({1: pointers(MAX_WAITING)})
     assert len(pools.hand_over._commits._commits[1]) == MAX_WAITING
     pools.gate.set()
     await pools.idle()
@@ -382,7 +377,7 @@ async def test_no_more_is_remembered_than_is_of_use() -> None:
 async def test_whoever_stops_does_not_wait_for_a_pool_that_is_away() -> None:
     pools = Pools()
     pools.gate.clear()
-    pools.hand_over({1: pointers(1)})
+    await pools.hand_over.notify({1: pointers(1)})
     closing = asyncio.create_task(pools.hand_over.close())
     done, _ = await asyncio.wait({closing}, timeout=5.0)
     assert done

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from actors.dispatch import job_loader as module
 from actors.dispatch.job_loader import RECENT_SECONDS, REREAD_DELAY, JobLoader
-from actors.dispatch.result_writer import BATCH_SIZE, MAX_REFUSALS, ResultWriter
+from actors.dispatch.result_writer import BATCH_SIZE, ResultWriter
 from core.dispatch.attempt import JobTransition
 from core.dispatch.job import GroupKey, JobKey, JobStatus, QueueState
 from core.dispatch.scheduler import JobScheduler
@@ -330,7 +330,7 @@ def test_one_that_cannot_be_written_is_told_as_lost_and_the_others_are_written()
     sizes, told = written(100, finish)
     assert dict(told) == {f"j{at}": at != 37 for at in range(100)}
     assert len(told) == 100
-    assert len(sizes) < 20 + MAX_REFUSALS
+    assert len(sizes) < 25
 
 
 @pytest.mark.parametrize(

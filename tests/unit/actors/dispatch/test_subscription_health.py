@@ -36,14 +36,16 @@ class Scene:
             self.failing, self.well, self.disable, clock, PATIENCE
         )
 
-    async def failing(self, key: SubscriptionRef) -> float | None:
+    async def failing(self, keys: list[SubscriptionRef]) -> dict[SubscriptionRef, float]:
+        (key,) = keys
         self._say("failing", key)
         if key not in self.since:
-            return None
+            return {}
         since = self.since[key] = self.since[key] or clock()
-        return clock() - since
+        return {key: clock() - since}
 
-    async def well(self, key: SubscriptionRef) -> None:
+    async def well(self, keys: list[SubscriptionRef]) -> None:
+        (key,) = keys
         self._say("well", key)
         self.since[key] = None
 
@@ -174,7 +176,7 @@ def test_one_whose_target_is_gone_is_paused_at_once() -> None:
 
     scene = play(story)
     assert scene.words == ["well", "failing", "disabled"]
-    assert scene.reasons == [("its target answered 410: it is gone and wants no more", 3)]
+    assert scene.reasons == [("its target answered HTTP 410 (Gone)", 3)]
 
 
 def test_an_older_target_that_is_gone_says_so_of_its_own_version() -> None:

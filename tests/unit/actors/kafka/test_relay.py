@@ -9,7 +9,7 @@ from aiokafka.errors import MessageSizeTooLargeError, UnknownTopicOrPartitionErr
 
 from actors.kafka import topic_batch
 from actors.kafka.relay import BATCH, Relay
-from actors.kafka.topic_batch import PreparedEvent
+from actors.kafka.topic_batch import PreparedMessage
 from core.waits.completion_event import CompletionMessage
 from storage.kafka.outbox import OutgoingRow
 
@@ -33,10 +33,10 @@ class World:
         found = [r for r in self.rows if r.outbox_id > after and r.topic not in without]
         return found[:limit]
 
-    async def completions(self, rows: Sequence[OutgoingRow]) -> list[PreparedEvent]:
+    async def messages(self, rows: Sequence[OutgoingRow]) -> list[PreparedMessage]:
         return [self._made(row) for row in rows[: self.at_once]]
 
-    def _made(self, row: OutgoingRow) -> PreparedEvent:
+    def _made(self, row: OutgoingRow) -> PreparedMessage:
         if row.wait_key in self.unmade:
             return ValueError("cannot be told")
         return None if row.wait_key in self.gone else _completion(row)

@@ -15,15 +15,9 @@ from actors.messaging.batcher import (
     Batcher,
     SendRequest,
 )
+from actors.messaging.shard_messages import decode_messages, encode_batch
 from core.shared.address import Address
-from core.waits.messages import (
-    Offer,
-    RefusalKind,
-    RefusedReply,
-    WaitMessage,
-    decode_messages,
-    encode_batch,
-)
+from core.waits.messages import Offer, RefusalKind, RefusedReply, WaitMessage
 from core.waits.spec import Source
 
 MUCH, LITTLE, THIRD = 1, 2, 3

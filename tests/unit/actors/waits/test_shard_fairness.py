@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
-from actors.waits.fair_flush import BYTES, ROWS
+from actors.entities.fair_flush import BYTES, ROWS
 from actors.waits.shard import Shard
 from core.shared.address import Address
 from core.shared.config import Config
@@ -46,7 +46,7 @@ def registrations(tenant: int, count: int) -> list[Register]:
 @contextlib.asynccontextmanager
 async def at_work(store: CountingStore) -> AsyncIterator[Shard]:
     shard = Shard(Config(dsn=""), store, World())
-    loops = [asyncio.create_task(loop) for loop in (shard.load_forever(), shard.write_forever())]
+    loops = [asyncio.create_task(shard.run_forever())]
     try:
         yield shard
     finally:

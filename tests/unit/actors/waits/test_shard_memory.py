@@ -12,7 +12,7 @@ from core.waits.spec import ExpectedEvent, Source, Strategy, WaitSpec, encode_sp
 from core.waits.state import ParkedEvent, Wait
 from core.waits.transitions import apply
 from storage.waits.flush import WaitChange
-from storage.waits.waits import LoadedWait, LoadRequest
+from storage.waits.waits import LoadedWait, WaitLookup
 
 ENDED, OTHER = Address(1, "run", "ended"), Address(1, "run", "other")
 SPEC = WaitSpec(events=(ExpectedEvent(name="a", source=Source.API),), strategy=Strategy.ANY)
@@ -38,7 +38,7 @@ class SlowStore:
         self.let = asyncio.Event()
         self.flushed: list[WaitChange] = []
 
-    async def load(self, requests: Sequence[LoadRequest]) -> dict[bytes, LoadedWait]:
+    async def load(self, requests: Sequence[WaitLookup]) -> dict[bytes, LoadedWait]:
         keys = [request.key for request in requests]
         return {key: LoadedWait(wait=self.wait if key == ENDED.key else None) for key in keys}
 
@@ -90,7 +90,7 @@ async def test_late_events_beside_a_repeated_one_get_lines_of_their_own() -> Non
     """A wait that a repeated event left as it was goes from memory; one that changed must not."""
     store = SlowStore(ended())
     shard = Shard(Config(dsn=""), store, World())
-    loops = [asyncio.create_task(loop) for loop in (shard.load_forever(), shard.write_forever())]
+    loops = [asyncio.create_task(shard.run_forever())]
     busy = asyncio.create_task(shard.handle([register(OTHER)]))
     await asyncio.sleep(0.01)  # the writer is at work from here on
     pair = asyncio.create_task(shard.handle([offer("first"), offer("late-1")]))

@@ -83,7 +83,7 @@ def test_a_job_is_shown_with_its_attempts_and_what_it_brings(muster: FakeMuster)
     shown = muster.run("jobs", "show", ID).stdout
     for text in ("No attempt was made yet.", "The payload is no longer stored.", "ERROR (ignored)"):
         assert text in shown
-    for encoding, told in (("base64", "/w==  (base64)"), ("text", "/w==\n")):
+    for encoding, told in (("base64", "/w==  (base64: not JSON)"), ("text", "/w==\n")):
         muster.answers[f"GET {JOBS}/{ID}"] = {
             **SHOWN,
             "payload": "/w==",
@@ -150,9 +150,9 @@ def test_a_job_is_posted_with_what_was_given(muster: FakeMuster) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["jobs", "show", "17"], "'17' is not a job's id: see `muster jobs list`."),
-        (["jobs", "resend", "0PJ3F6SK81VBU"], "is not a job's id"),
-        (["jobs", "requeue", ID, "x"], "'x' is not a job's id"),
+        (["jobs", "show", "17"], "'17' is not a valid job id: see `muster jobs list`."),
+        (["jobs", "resend", "0PJ3F6SK81VBU"], "is not a valid job id"),
+        (["jobs", "requeue", ID, "x"], "'x' is not a valid job id"),
         (["jobs", "requeue"], "Name jobs by ids, by filters"),
         (["jobs", "cancel", ID, "--all"], "Name jobs by ids, by filters"),
         (["jobs", "ignore", "--group", "g", "--all"], "Name jobs by ids, by filters"),
@@ -160,7 +160,7 @@ def test_a_job_is_posted_with_what_was_given(muster: FakeMuster) -> None:
         (["jobs", "post", "c", "http://x/", "--delay", "0.5s"], "whole seconds"),
         (["jobs", "post", "c", "http://x/", "--header", "X"], "write NAME=VALUE"),
         (["jobs", "post", "c", "http://x/", "--metadata", "X"], "is not a metadata"),
-        (["jobs", "recover", "--since", "soon"], "is not a duration"),
+        (["jobs", "recover", "--since", "soon"], "is not a time"),
         (["jobs", "recover"], "--since"),
         (["jobs", "list", "--status", "lost"], "expired"),
         (["groups", "list", "--state", "odd"], "blocked"),

@@ -77,12 +77,15 @@ def test_every_command_has_help_with_an_example(words: list[str], muster: FakeMu
         (["subscriptions", "change", "billing"], "Say what to change"),
         (
             ["subscriptions", "show", "No Body"],
-            "'No Body' cannot be a subscription: see `muster subscriptions list`",
+            "'No Body' is not a valid subscription code or id: see `muster subscriptions list`",
         ),
         (["subscriptions", "rotate", "billing", "--overlap", "soon"], "is not a duration"),
         (["pools", "put", "slow", "--rate", "fast"], "--rate is a number"),
         (["pools", "put", "slow", "--rate", "0"], "--rate is a number"),
-        (["pools", "show", "Slow!"], "'Slow!' cannot be a pool: see `muster pools list`"),
+        (
+            ["pools", "show", "Slow!"],
+            "'Slow!' is not a valid pool code or id: see `muster pools list`",
+        ),
         (["warnings", "ack"], "Name warnings by their ids, or give --all."),
         (["warnings", "ack", "1", "--all"], "Name warnings by their ids, or give --all."),
         (["breakers", "reset"], "Name a target, or give --all."),

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from cli.dispatch.job_actions import MAX_COUNTED, count_in_words
-from cli.shell import confirm as asking
+from cli.shell import context
 from cli.shell.bulk import requests_by_ids
 from tests.support.command_line import FakeMuster
 from tests.unit.cli.dispatch.documents import ID, JOB, JOBS, sent
@@ -114,7 +114,7 @@ def test_many_are_changed_only_if_somebody_says_so(
         "Deliver 12,000 jobs or more again? Give --yes to confirm: "
         "there is no terminal to ask on.\n"
     )
-    monkeypatch.setattr(asking, "is_asked", lambda: True)
+    monkeypatch.setattr(context, "has_terminal", lambda: True)
     no = muster.run("jobs", "requeue", "--all", stdin="n\n")
     assert no.exit_code == 1
     assert [request.method for request in muster.requests] == ["GET", "GET"]

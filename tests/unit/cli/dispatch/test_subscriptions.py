@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cli.shell import context
 from tests.support.command_line import NOT_THERE, FakeMuster, sent
 
 SUBSCRIPTIONS = "/api/subscriptions"
@@ -131,6 +132,26 @@ def test_what_is_changed_of_a_subscription_is_only_what_was_given(muster: FakeMu
     words = ("--target", "http://y/", "--data-only", "--name", "N")
     assert muster.run("subscriptions", "change", "billing", *words).exit_code == 0
     assert sent(muster) == {"target": "http://y/", "dataOnly": True, "name": "N"}
+
+
+def test_a_delay_and_a_filter_are_taken_back(muster: FakeMuster) -> None:
+    muster.answers[f"PATCH {SUBSCRIPTIONS}/billing"] = SUBSCRIPTION
+    words = ("--delay", "0", "--filter", "none")
+    assert muster.run("subscriptions", "change", "billing", *words).exit_code == 0
+    assert sent(muster) == {"delaySeconds": 0, "filter": None}
+
+
+def test_a_person_is_asked_before_something_is_removed(
+    muster: FakeMuster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    muster.answers[f"DELETE {SUBSCRIPTIONS}/billing"] = httpx.Response(204)
+    monkeypatch.setattr(context, "has_terminal", lambda: True)
+    no = muster.run("subscriptions", "rm", "billing", stdin="n\n")
+    assert (no.exit_code, muster.requests) == (1, [])
+    assert "Remove subscription billing? [y/N]" in no.stderr
+    for words, answer in ((["rm", "billing"], "y\n"), (["rm", "billing", "--yes"], None)):
+        assert muster.run("subscriptions", *words, stdin=answer).exit_code == 0
+    assert [request.method for request in muster.requests] == ["DELETE", "DELETE"]
 
 
 def test_a_subscription_is_paused_resumed_and_removed(muster: FakeMuster) -> None:

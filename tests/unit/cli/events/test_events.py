@@ -126,7 +126,7 @@ def test_what_did_not_fit_and_what_its_wait_said_are_told(muster: FakeMuster) ->
         "wait": {"verdict": "matched", "detail": "counts as api_response"},
     }
     shown = muster.run("events", "send", "t").stdout
-    assert "stored, 0 deliveries" in shown
+    assert "stored, no subscription matches" in shown
     assert "does not match the schema: data/total: a number" in shown
     assert "wait: matched  counts as api_response" in shown
 
@@ -194,7 +194,7 @@ def test_an_event_is_shown_with_its_deliveries(muster: FakeMuster) -> None:
     ("data", "told"),
     [
         ({}, "The event has no data."),
-        ({"dataBase64": "/w=="}, "/w==  (base64)"),
+        ({"dataBase64": "/w=="}, "/w==  (base64: not JSON)"),
         ({"data": "<order/>"}, "<order/>"),
     ],
 )
@@ -233,7 +233,7 @@ def test_pairs_paths_and_seconds() -> None:
         == b'{"\\u00fc": "\\ud83d\\ude00"}'
     )
     for wrong in (["a"], ["=a"]):
-        with pytest.raises(InputError, match="write KEY=VALUE"):
+        with pytest.raises(InputError, match="write NAME=VALUE"):
             parse_pairs(wrong, "context")
     with pytest.raises(InputError, match="whole seconds"):
         parse_seconds("1.5s")
@@ -338,9 +338,13 @@ def test_what_a_file_is_and_how_a_type_is_called() -> None:
     [
         (["events", "send", "t", "-d", "{"], "is not JSON"),
         (["events", "send", "t", "-d", "@/nowhere"], "Cannot read /nowhere"),
-        (["events", "send", "t", "--context", "x"], "is not a context: write KEY=VALUE"),
-        (["events", "list", "--context", "x"], "is not a context: write KEY=VALUE"),
-        (["events", "list", "--since", "soon"], "is not a duration"),
+        (["events", "send", "t", "--context", "x"], "is not a context: write NAME=VALUE"),
+        (["events", "list", "--context", "x"], "is not a context: write NAME=VALUE"),
+        (["events", "list", "--since", "soon"], "is not a time"),
+        (
+            ["event-types", "show", "nope"],
+            "'nope' is not a valid event type code or id: see `muster event-types list`.",
+        ),
         (["events", "list", "--since", "2030-99-01"], "is not a time"),
         (["event-types", "add-version", TYPE, "1.0", "/nowhere.json"], "Cannot read /nowhere"),
         (["event-types", "add-version", TYPE, "1.0", "schema"], "give --kind"),

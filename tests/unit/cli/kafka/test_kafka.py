@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from cli.kafka.broker import find_broker
-from cli.kafka.message import ProduceOptions, ProducerMessage
-from cli.kafka.produce import sent_document, sent_sentence
+from cli.kafka.produce import ProduceOptions, ProducerMessage, sent_document, sent_sentence
 from cli.shell.errors import CommandError, InputError
+from core.shared.errors import InvalidError
 from tests.support.command_line import FakeMuster
 
 KAFKA: dict[str, Any] = {
@@ -57,7 +57,7 @@ LETTER: dict[str, Any] = {
     "topic": "orders",
     "partition": 0,
     "offset": 12,
-    "error": "not the JSON it is said to be",
+    "error": "declared as JSON, but it is not",
     "attempts": 2,
     "size": 1,
     "failedAt": "2030-01-01T00:00:00Z",
@@ -326,5 +326,5 @@ def test_our_own_broker_asks_nobody_who_they_are(
 def test_where_none_is_known_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="--bootstrap"):
         find_broker(None, tmp_path)
-    with pytest.raises(CommandError, match="MUSTER_KAFKA_BOOTSTRAP"):
+    with pytest.raises(InvalidError, match="MUSTER_KAFKA_BOOTSTRAP"):
         find_broker("nonsense", tmp_path)

@@ -6,7 +6,6 @@ from core.dispatch.pool import (
     PoolRefusal,
     PoolStatus,
     refuse_archive,
-    refuse_beyond_limit,
     refuse_change,
     refuse_code,
 )
@@ -20,24 +19,6 @@ ACTIVE, SUSPENDED, ARCHIVED = PoolStatus.ACTIVE, PoolStatus.SUSPENDED, PoolStatu
 )
 def test_what_is_archived_stays_as_it_is(status: PoolStatus, refusal: PoolRefusal | None) -> None:
     assert refuse_change(status) is refusal
-
-
-@pytest.mark.parametrize(
-    ("total", "own", "most", "is_anchors", "refused"),
-    [
-        (10, 9, 20, False, False),
-        (10, 10, 20, False, True),
-        (10, 10, 20, True, False),
-        (20, 0, 20, False, True),
-        (20, 5, 20, True, True),
-        (0, 0, 1, False, False),
-    ],
-)
-def test_a_tenant_has_half_of_the_places_at_most(
-    total: int, own: int, most: int, is_anchors: bool, refused: bool
-) -> None:
-    refusal = refuse_beyond_limit(total, own, limit=most, is_anchors=is_anchors)
-    assert refusal is (PoolRefusal.POOL_LIMIT if refused else None)
 
 
 def test_the_code_of_the_pool_for_what_names_none_is_the_anchors() -> None:

@@ -27,6 +27,8 @@ from tests.unit.core.events.examples import CLOUD, LEAST, NOW, STAMP, binary, pl
         ({"type": "shop:*"}, "type"),
         ({"type": " x"}, "type"),
         ({"type": 5}, "type"),
+        ({"type": "muster:records:orders:created"}, "type"),
+        ({"type": "muster:records:"}, "type"),
         ({"source": "x" * 256}, "source"),
         ({"source": "a\x00b"}, "source"),
         ({"subject": ""}, "subject"),

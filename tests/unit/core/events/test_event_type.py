@@ -19,7 +19,6 @@ from core.events.event_type import (
     finalise,
     is_binding,
     is_pattern,
-    matches,
     parse_code,
     parse_version,
     refuse_archive,
@@ -49,7 +48,6 @@ def life(
 def test_a_code_is_its_four_segments(parts: tuple[str, str, str, str]) -> None:
     code = EventTypeCode(*parts)
     assert parse_code(str(code)) == code
-    assert matches(str(code), str(code))
 
 
 @pytest.mark.parametrize(
@@ -71,25 +69,6 @@ def test_a_code_is_its_four_segments(parts: tuple[str, str, str, str]) -> None:
 )
 def test_what_is_no_code(text: str) -> None:
     assert parse_code(text) is None
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fits"),
-    [
-        ("shop:orders:order:created", True),
-        ("shop:orders:order:*", True),
-        ("*:*:*:*", True),
-        ("shop:*:order:created", True),
-        ("shop:orders:order:shipped", False),
-        ("crm:*:*:*", False),
-        ("shop:orders:*", False),
-        ("*", False),
-        ("shop:orders:order:created:*", False),
-        ("shop:orders:order:creat*", False),
-    ],
-)
-def test_a_star_stands_for_one_segment(pattern: str, fits: bool) -> None:
-    assert matches(pattern, "shop:orders:order:created") is fits
 
 
 @pytest.mark.parametrize(

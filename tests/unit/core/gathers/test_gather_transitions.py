@@ -210,7 +210,7 @@ def test_what_nobody_reads_any_more_ends_with_a_reason_of_its_own() -> None:
         ending = world.waiting_or_ended.ending
         assert ending is not None
         reasons.append(ending.reason)
-    assert reasons == ["its reader went away", "cancelled by a caller"]
+    assert reasons == ["its last reader disconnected", "cancelled by a caller"]
 
 
 def test_readers_that_leave_one_after_another_end_it_once() -> None:

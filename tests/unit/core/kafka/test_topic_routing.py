@@ -80,13 +80,14 @@ def test_the_book_of_a_configuration_leaves_out_its_own_topics() -> None:
         bootstrap="b:1", topics=("^.*", "x=two"), tenant="one", dead_letter_topic="dead"
     )
     book = TopicRouting.of(config)
-    assert book.own == {"muster.correlation.completed", "dead"}
+    assert book.own == {"muster.correlation.completed", "dead", "emf.record.changed"}
     assert book.names == [("x", "two")]
-    assert TopicRouting.of(KafkaConfig(bootstrap="b:1")).own == {"muster.correlation.completed"}
+    own = TopicRouting.of(KafkaConfig(bootstrap="b:1", change_topic="changes")).own
+    assert own == {"muster.correlation.completed", "changes"}
 
 
 SHARED = KafkaConfig(bootstrap="b:1", tenant="one", dead_letter_topic="dead")
-RESERVED = ("muster.correlation.completed", "dead", "__consumer_offsets")
+RESERVED = ("muster.correlation.completed", "dead", "emf.record.changed", "__consumer_offsets")
 
 
 @pytest.mark.parametrize("topic", RESERVED)

@@ -21,10 +21,10 @@ LIMITS = QuotaLimits(rows_per_day=10, bytes_per_day=100, stored_rows=50, stored_
     ("usage", "quota"),
     [
         (StorageUsage(), None),
-        (StorageUsage(rows_today=9, bytes_today=99, stored_rows=49), None),
-        (StorageUsage(rows_today=10), Quota.ROWS_PER_DAY),
-        (StorageUsage(bytes_today=101), Quota.BYTES_PER_DAY),
-        (StorageUsage(rows_today=60, stored_rows=60), Quota.STORED_ROWS),
+        (StorageUsage(rows_per_day=9, bytes_per_day=99, stored_rows=49), None),
+        (StorageUsage(rows_per_day=10), Quota.ROWS_PER_DAY),
+        (StorageUsage(bytes_per_day=101), Quota.BYTES_PER_DAY),
+        (StorageUsage(rows_per_day=60, stored_rows=60), Quota.STORED_ROWS),
         (StorageUsage(stored_bytes=10**15), None),
     ],
 )
@@ -34,7 +34,7 @@ def test_the_first_that_is_used_up(usage: StorageUsage, quota: Quota | None) -> 
 
 
 def test_a_tenants_own_limit_goes_before_that_of_all() -> None:
-    usage = StorageUsage(rows_today=15, stored_bytes=7)
+    usage = StorageUsage(rows_per_day=15, stored_bytes=7)
     assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 20}) is None
     assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 0}) is None
     assert exhausted_quota(usage, LIMITS, {"rowsPerDay": 5}) == (Quota.ROWS_PER_DAY, 5)

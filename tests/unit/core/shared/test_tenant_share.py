@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.shared import tenant_share
 from core.shared.tenant_share import CONTESTED_FOR, SharedLimit, round_robin
 
 NOW = 1_000.0
@@ -97,3 +98,19 @@ def test_each_tenant_has_its_turn_and_its_own_order(
     tenants: str, most: int, chosen: list[int]
 ) -> None:
     assert round_robin([(ord(name), at) for at, name in enumerate(tenants)], most) == chosen
+
+
+@pytest.mark.parametrize(
+    ("total", "own", "limit", "has_room"),
+    [
+        (10, 9, 20, True),
+        (10, 10, 20, False),
+        (10, 0, 20, True),
+        (20, 0, 20, False),
+        (0, 0, 1, True),
+    ],
+)
+def test_a_tenant_has_half_of_the_places_at_most(
+    total: int, own: int, limit: int, has_room: bool
+) -> None:
+    assert tenant_share.has_room(limit, total, own) is has_room

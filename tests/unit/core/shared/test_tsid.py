@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.shared.tsid import LENGTH, MAKERS, PATTERN, IdMaker, first_at, made_at
+from core.shared.tsid import LENGTH, MAKERS, PATTERN, IdMaker, first_at, is_tsid, made_at
 
 NOW = 1_800_000_000.25
 EPOCH = 1_577_836_800.0
@@ -130,3 +130,11 @@ def test_two_with_one_number_seldom_meet() -> None:
     made = [make() for _ in range(A_MILLISECOND_HOLDS // 2)]
     assert made == sorted({first, *made})[1:]
     assert len({made_at(one) for one in made}) == 1
+
+
+def test_an_id_is_told_from_other_texts() -> None:
+    made = IdMaker(0, Clock())()
+    assert is_tsid(made)
+    assert not any(
+        is_tsid(text) for text in ("", made[1:], made + "0", f"Z{made[1:]}", f"{made}\n")
+    )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from actors.messaging.shard_messages import decode_messages, decode_replies, encode_batch
 from core.shared.address import Address
 from core.waits.inbox import UNREGISTERED, UnregisteredAddress
 from core.waits.limits import DEFAULT_LIMITS, WaitLimits
@@ -20,9 +21,6 @@ from core.waits.messages import (
     Reply,
     Verdict,
     WaitMessage,
-    decode_messages,
-    decode_replies,
-    encode_batch,
 )
 from core.waits.output import aggregate
 from core.waits.spec import Source, WaitSpec, decode_spec, encode_spec

@@ -1,7 +1,12 @@
 import msgspec
 
 from core.shared.timestamps import to_iso
-from core.waits.completion_event import CompletionMessage, build_completion
+from core.waits.completion_event import (
+    CompletionMessage,
+    OutgoingEvent,
+    build_completion,
+    completion_events,
+)
 from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from core.waits.strategy import Status
 from tests.unit.core.waits.builders import (
@@ -69,3 +74,36 @@ def test_what_has_not_ended_says_so() -> None:
     world.say(register(SPEC), START)
     document = msgspec.json.decode(told(world).value)
     assert (document["status"], "endedAt" in document) == ("waiting", False)
+
+
+# What is stored with the end.
+
+
+def ended(publish: str | None, *, cancelled: bool = False) -> SingleCorrelation:
+    spec = WaitSpec(events=(ExpectedEvent(name="a", source=Source.API),), publish=publish)
+    world = SingleCorrelation()
+    world.say(register(spec), START)
+    world.say(cancel() if cancelled else offer("e"), START)
+    return world
+
+
+def stored(world: SingleCorrelation) -> list[tuple[OutgoingEvent, ...]]:
+    return [completion_events(turn.before, turn.decision.wait) for turn in world.turns]
+
+
+def test_the_end_is_told_once() -> None:
+    world = ended("done")
+    world.say(offer("again"), START)
+    expected = OutgoingEvent("done", ADDRESS.scoped_id, "muster.correlation.completed")
+    assert stored(world) == [(), (expected,), ()]
+
+
+def test_every_kind_of_end_is_told_by_its_name() -> None:
+    world = ended("done", cancelled=True)
+    assert world.waiting_or_ended.status is Status.CANCELLED
+    assert stored(world)[1][0].type == "muster.correlation.cancelled"
+
+
+def test_nobody_is_told_who_did_not_ask() -> None:
+    assert stored(ended(None)) == [(), ()]
+    assert completion_events(None, None) == ()

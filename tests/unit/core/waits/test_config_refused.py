@@ -134,7 +134,7 @@ BOTH = {"apiCall": API, "kafkaEvent": KAFKA}
         (
             {"events": [{"name": "received_events"}]},
             "events.0",
-            "received_events has a meaning of its own in the output",
+            "received_events is a reserved key of the output",
         ),
         ({"events": [{"name": "a b"}]}, "events.0.name", "pattern"),
         ({"events": [{"service": "s"}]}, "events.0.name", "required"),

@@ -2,13 +2,13 @@ from typing import Any
 
 import pytest
 
-from core.waits.incoming_event import CorrelationIds, MissingId, find_ids, without_ids
+from core.waits.incoming_event import CorrelationIds, MissingId, MissingIds, find_ids, without_ids
 from core.waits.spec import DEFAULT_IDS, IdFields
 
 OWN = IdFields("meta.ref", "meta.runs[0]", "X-Ref", "X-Run")
 
 
-def pairs(found: list[CorrelationIds] | MissingId) -> list[tuple[str, str]]:
+def pairs(found: list[CorrelationIds] | MissingIds) -> list[tuple[str, str]]:
     assert isinstance(found, list), found
     return [(ids.execution_id, ids.correlation_id) for ids in found]
 
@@ -45,42 +45,57 @@ def test_the_same_pair_under_two_names_counts_once() -> None:
     assert find_ids({}, body, [OWN]) == [CorrelationIds("e", "c", DEFAULT_IDS)]
 
 
+BOTH = ["correlation_id", "execution_id"]
+HEADERS = {"correlation_id": "X-Correlation-Id", "execution_id": "X-Execution-Id"}
+
+
 @pytest.mark.parametrize(
     ("body", "missing"),
     [
-        ({}, "correlation_id"),
-        ({"execution_id": "e"}, "correlation_id"),
-        ({"correlation_id": "c"}, "execution_id"),
-        ({"correlation_id": "c", "execution_id": None}, "execution_id"),
-        (None, "correlation_id"),
-        ("text", "correlation_id"),
-        ([{"correlation_id": "c"}], "correlation_id"),
+        ({}, BOTH),
+        ({"execution_id": "e"}, ["correlation_id"]),
+        ({"correlation_id": "c"}, ["execution_id"]),
+        ({"correlation_id": "c", "execution_id": None}, ["execution_id"]),
+        (None, BOTH),
+        ("text", BOTH),
+        ([{"correlation_id": "c"}], BOTH),
     ],
 )
-def test_a_missing_id_is_named(body: Any, missing: str) -> None:
-    found = find_ids({}, body)
-    header = {"correlation_id": "X-Correlation-Id", "execution_id": "X-Execution-Id"}[missing]
-    assert found == MissingId(missing, (f"header {header}", f"body field {missing}"))
+def test_a_missing_id_is_named(body: Any, missing: list[str]) -> None:
+    expected = [MissingId(name, f"header {HEADERS[name]} or body field {name}") for name in missing]
+    assert find_ids({}, body) == MissingIds(tuple(expected))
 
 
 @pytest.mark.parametrize(
-    ("value", "kind"), [("", "str"), (" x", "str"), (True, "bool"), ({}, "dict"), (1.5, "float")]
+    ("value", "problem"),
+    [
+        ("", "is empty"),
+        (" x", "has a space at an end or an unprintable character"),
+        ("x\n", "has a space at an end or an unprintable character"),
+        ("x" * 256, "is longer than 255 characters"),
+        (10**255, "is longer than 255 characters"),
+        (True, "is neither a text nor a whole number"),
+        ({}, "is neither a text nor a whole number"),
+        (1.5, "is neither a text nor a whole number"),
+    ],
 )
-def test_what_stands_there_and_is_no_id_is_named(value: object, kind: str) -> None:
+def test_what_stands_there_and_is_no_id_is_named(value: object, problem: str) -> None:
     found = find_ids({}, {"correlation_id": value, "execution_id": "e"})
-    assert isinstance(found, MissingId)
-    assert (found.name, found.found) == ("correlation_id", kind)
+    assert isinstance(found, MissingIds)
+    assert list(map(str, found.ids)) == [
+        f"correlation_id {problem}: send it in header X-Correlation-Id or body field correlation_id"
+    ]
 
 
 def test_a_bad_header_is_not_overruled_by_the_body() -> None:
     found = find_ids({"x-correlation-id": ""}, {"correlation_id": "c", "execution_id": "e"})
-    assert isinstance(found, MissingId)
+    assert isinstance(found, MissingIds)
 
 
 def test_what_is_missing_is_told_in_the_words_of_the_default() -> None:
     found = find_ids({}, {"meta": {"ref": "c"}}, [OWN])
-    assert isinstance(found, MissingId)
-    assert found.name == "correlation_id"
+    assert isinstance(found, MissingIds)
+    assert [one.name for one in found.ids] == BOTH
 
 
 def test_the_ids_are_stripped_through_nested_maps() -> None:

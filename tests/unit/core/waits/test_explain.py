@@ -1,3 +1,6 @@
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from core.waits.explain import explain
@@ -36,8 +39,8 @@ def test_a_wait_that_still_waits() -> None:
     world.say(offer("e-1", label="ext"), START + 1.5)
     told = explain(world.waiting_or_ended, [], START + 5)
     assert told.summary == (
-        "waiting: strategy all has 1 of 3 from kafka_event, paid; "
-        "the next deadline is in 15.0 s, then onTimeout fail decides"
+        "waiting: 1 of 3 events are here, kafka_event, paid are missing (strategy all). "
+        "15 s are left until the next deadline; then onTimeout fail decides."
     )
     assert told.events == {
         "api_response": "received from api after 1.500 s as e-1",
@@ -50,12 +53,51 @@ def test_a_wait_that_still_waits() -> None:
 def test_only_needed_events_are_waited_for() -> None:
     world = opened(replace(SPEC, strategy=Strategy.REQUIRED_ONLY))
     told = explain(world.waiting_or_ended, [], START)
-    assert "has 0 of 2 from api_response, kafka_event;" in told.summary
+    assert "0 of 2 events are here, api_response, kafka_event are missing" in told.summary
+
+
+@pytest.mark.parametrize(
+    ("fields", "summary"),
+    [
+        (
+            {},
+            "waiting: 2 of 3 events are here, kafka_event is missing (strategy all). "
+            "10 s are left; then onTimeout fail ends it.",
+        ),
+        (
+            {"strategy": Strategy.QUORUM, "quorum": 3, "on_timeout": TimeoutPolicy.CONTINUE},
+            "waiting: 2 of 3 events are here, kafka_event is missing (strategy quorum). "
+            "10 s are left; then onTimeout continue decides.",
+        ),
+        (
+            {
+                "strategy": Strategy.SETTLED,
+                "on_timeout": TimeoutPolicy.CONTINUE_WITH_PARTIAL,
+            },
+            "waiting: 2 of 3 have answered or failed, kafka_event is missing (strategy settled). "
+            "10 s are left; then onTimeout continue_with_partial goes on with what is here.",
+        ),
+    ],
+)
+def test_the_last_missing_event_and_what_the_policy_does(
+    fields: dict[str, Any], summary: str
+) -> None:
+    world = opened(replace(SPEC, timeout=20.0, **fields))
+    world.say(offer("e-1", label="ext"), START + 1)
+    world.say(offer("e-2", Source.KAFKA, "payments"), START + 1)
+    assert explain(world.waiting_or_ended, [], START + 10).summary == summary
+
+
+def test_any_of_several_events_is_enough() -> None:
+    world = opened(replace(SPEC, strategy=Strategy.ANY))
+    told = explain(world.waiting_or_ended, [], START)
+    needed = "0 of the 1 needed are here, any of api_response, kafka_event, paid counts"
+    assert told.summary.startswith(f"waiting: {needed} (strategy any). ")
 
 
 def test_time_left_never_goes_below_zero() -> None:
     told = explain(opened().waiting_or_ended, [], START + 1000)
-    assert "the next deadline is in 0.0 s" in told.summary
+    assert " 0 s are left until the next deadline" in told.summary
     assert told.events["api_response"].endswith("; 0.0 s left")
 
 
@@ -72,8 +114,9 @@ def test_a_wait_that_timed_out() -> None:
     world.say(expire(START + 20), START + 20)
     told = explain(world.waiting_or_ended, [], START + 99)
     assert told.summary == (
-        "ended as timeout after 20.000 s: strategy all needs 3 of 3; "
-        "api_response pending, kafka_event timed_out, paid pending; onTimeout fail ends the wait"
+        "ended as timeout after 20.000 s: kafka_event did not come in time; "
+        "api_response, paid had not come; "
+        "strategy all needs 3 of 3, so onTimeout fail ends the wait"
     )
     assert told.events["kafka_event"] == "did not come from kafka orders within 20 s"
 
@@ -82,7 +125,7 @@ def test_a_wait_that_failed_and_went_on() -> None:
     world = opened(replace(SPEC, on_timeout=TimeoutPolicy.CONTINUE_WITH_PARTIAL))
     world.say(offer("e-1", outcome=Outcome.FAILED), START + 1)
     told = explain(world.waiting_or_ended, [], START + 99)
-    assert told.summary.startswith("completed after 1.000 s: strategy all needs 3 of 3; ")
+    assert told.summary.startswith("completed after 1.000 s: api_response failed; ")
     assert told.events["api_response"] == "failed from api after 1.000 s as e-1"
 
 
@@ -113,5 +156,11 @@ def test_near_misses_tell_the_clause_and_both_values() -> None:
     first, second = explain(opened().waiting_or_ended, [near, early], START).near_misses
     assert (first.event_id, first.source, first.label) == ("e-9", "kafka", "orders")
     assert (first.verdict, first.reason, first.at) == ("rejected", "filtered_out", START)
-    assert first.sentence == "filtered out: filter.kind expected 'done', got 'started'"
+    assert first.sentence == 'filtered out: filter.kind expected "done", got "started"'
     assert second.sentence == "no wait yet"
+
+
+def test_a_field_that_is_absent_is_told_from_one_that_is_null() -> None:
+    difference = Difference("filter.a.b", None, None, is_absent=True)
+    assert str(difference) == "filter.a.b expected null, but the event has no a.b"
+    assert str(Difference("source", ["api"], None)) == 'source expected ["api"], got null'

@@ -4,17 +4,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from actors.messaging.shard_messages import decode_replies, encode_batch
 from core.waits.matching import NoMatch, candidates, first_difference
-from core.waits.messages import (
-    Difference,
-    Offer,
-    OfferReply,
-    Reason,
-    Reply,
-    Verdict,
-    decode_replies,
-    encode_batch,
-)
+from core.waits.messages import Difference, Offer, OfferReply, Reason, Reply, Verdict
 from core.waits.spec import ExpectedEvent, Source, WaitSpec
 from tests.unit.core.waits.builders import offer
 
@@ -92,7 +84,9 @@ def test_every_key_of_a_filter_must_equal() -> None:
 def test_the_first_clause_of_the_first_event_is_the_nearest() -> None:
     small = ExpectedEvent(name="small", source=Source.KAFKA, label="orders", filter={"total": 1})
     event = kafka(payload=b'{"total":9}')
-    assert mismatch([DONE, small], event).clause == Difference("filter.kind", "done", None)
+    assert mismatch([DONE, small], event).clause == Difference(
+        "filter.kind", "done", None, is_absent=True
+    )
     assert mismatch([small, DONE], event).clause == Difference("filter.total", 1, 9)
 
 
@@ -120,7 +114,8 @@ def test_equals_keep_the_order_of_the_configuration() -> None:
 )
 def test_a_payload_that_cannot_be_read_is_filtered_out_not_a_crash(payload: bytes) -> None:
     found = mismatch([DONE], kafka(payload=payload))
-    assert found == NoMatch(Reason.FILTERED_OUT, Difference("filter.kind", "done", None))
+    clause = Difference("filter.kind", "done", None, is_absent=True)
+    assert found == NoMatch(Reason.FILTERED_OUT, clause)
 
 
 def test_a_payload_is_not_read_where_nothing_filters() -> None:
@@ -133,12 +128,12 @@ def test_a_payload_is_not_read_where_nothing_filters() -> None:
         ({}, None, None),
         ({"a.b[1]": 2}, {"a": {"b": [1, 2]}}, None),
         ({"a": None}, {"a": None}, None),
-        ({"a": None}, {}, Difference("filter.a", None, None)),
+        ({"a": None}, {}, Difference("filter.a", None, None, is_absent=True)),
         ({"a": True}, {"a": 1}, Difference("filter.a", True, 1)),
         ({"a": 1}, {"a": "x" * 300}, Difference("filter.a", 1, "x" * 200 + "…")),
-        ({"a": 1}, {"a": [1]}, Difference("filter.a", 1, "list")),
-        ({"a": 1}, {"a": {"b": 1}}, Difference("filter.a", 1, "dict")),
-        ({"a": {"b": True}}, {"a": {"b": 1}}, Difference("filter.a", {"b": True}, "dict")),
+        ({"a": 1}, {"a": [1]}, Difference("filter.a", 1, "a list")),
+        ({"a": 1}, {"a": {"b": 1}}, Difference("filter.a", 1, "an object")),
+        ({"a": {"b": True}}, {"a": {"b": 1}}, Difference("filter.a", {"b": True}, "an object")),
         ({"a": 1}, {"a": 10**30}, Difference("filter.a", 1, "1" + "0" * 30)),
         ({"a": 1}, {"a": -(10**300)}, Difference("filter.a", 1, "-1" + "0" * 198 + "…")),
     ],

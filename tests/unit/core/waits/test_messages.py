@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from actors.messaging.shard_messages import decode_messages, decode_replies, encode_batch
 from core.waits.messages import (
     Difference,
     OfferReply,
@@ -12,9 +13,6 @@ from core.waits.messages import (
     StatusReply,
     Verdict,
     WaitMessage,
-    decode_messages,
-    decode_replies,
-    encode_batch,
 )
 from core.waits.spec import Source, WaitSpec
 from core.waits.strategy import Outcome, Status

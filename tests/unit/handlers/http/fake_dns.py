@@ -3,8 +3,6 @@
 import socket
 from dataclasses import dataclass, field
 
-from aiohttp.abc import ResolveResult
-
 from core.shared.call_policy import CallPolicy
 
 PUBLIC = CallPolicy()
@@ -17,20 +15,9 @@ class FakeDns:
     answers: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    async def look(self, host: str, port: int, family: socket.AddressFamily) -> list[ResolveResult]:
+    async def look(self, host: str) -> list[str]:
         self.asked.append(host)
         answers = self.answers.get(host)
         if answers is None:
             raise OSError(socket.EAI_NONAME, "unknown name")
-        found = answers.pop(0) if len(answers) > 1 else answers[0]
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=0,
-            )
-            for address in found
-        ]
+        return answers.pop(0) if len(answers) > 1 else answers[0]

@@ -172,6 +172,20 @@ async def test_time_runs_out_and_an_answer_that_comes_then_is_none() -> None:
     connection.connection_lost(None)
 
 
+async def test_silence_ends_a_request_sooner_than_the_time_for_all_of_it() -> None:
+    connection, wire = connected()
+    clock = asyncio.get_running_loop().time
+    asking = asyncio.ensure_future(connection.send_request(b"GET", 10, 60.0, 0.5))
+    await asyncio.sleep(0.1)
+    connection.data_received(LENGTH[:20])
+    heard = clock()
+    with pytest.raises(TimeoutError):
+        await asking
+    assert wire.is_aborted
+    # It begins anew with what is heard, and is far shorter than the time for all.
+    assert 0.45 < clock() - heard < 30
+
+
 async def test_whoever_stops_waiting_ends_the_connection() -> None:
     connection, wire = connected()
     asking = asyncio.ensure_future(connection.send_request(b"GET", 10, 5.0))

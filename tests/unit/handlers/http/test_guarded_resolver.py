@@ -7,7 +7,6 @@ import pytest
 from core.shared.call_outcome import CallState
 from core.shared.call_policy import LOOPBACK, CallPolicy, parse_ports
 from handlers.http.client import HttpClient, HttpFailure, HttpRequest
-from handlers.http.fast_client import FastHttpClient
 from handlers.http.guarded_resolver import (
     ForbiddenDestinationError,
     GuardedResolver,
@@ -15,21 +14,18 @@ from handlers.http.guarded_resolver import (
 )
 from tests.unit.handlers.http.fake_dns import PUBLIC, FakeDns
 
-Client = HttpClient | FastHttpClient
-
 
 async def resolve(names: FakeDns, host: str, destinations: CallPolicy = PUBLIC) -> list[str]:
-    found = await GuardedResolver(destinations, names.look).resolve(host, 80)
-    return [one["host"] for one in found]
+    return await GuardedResolver(destinations, names.look).resolve(0, host)
 
 
 NAMES = FakeDns()
 
 
-@pytest.fixture(scope="module", params=[HttpClient, FastHttpClient])
-async def outbound(request: pytest.FixtureRequest) -> AsyncIterator[Client]:
+@pytest.fixture(scope="module")
+async def outbound() -> AsyncIterator[HttpClient]:
     """One for all: to read the system's authorities takes longer than all calls together."""
-    async with request.param(PUBLIC, 1_000, NAMES.look) as opened:
+    async with HttpClient(PUBLIC, 1_000, NAMES.look) as opened:
         yield opened
 
 
@@ -39,7 +35,7 @@ def names() -> FakeDns:
     return NAMES
 
 
-async def call(outbound: Client, url: str) -> HttpFailure:
+async def call(outbound: HttpClient, url: str) -> HttpFailure:
     answer = await outbound.call(request(url))
     assert isinstance(answer, HttpFailure)
     return answer
@@ -132,7 +128,6 @@ def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
             check_destination(host, 22, SOME_PORTS)
 
 
-@pytest.mark.parametrize("client", [HttpClient, FastHttpClient])
 @pytest.mark.parametrize(
     ("url", "port"),
     [
@@ -144,10 +139,10 @@ def test_a_port_that_is_not_named_is_refused_at_every_host() -> None:
     ],
 )
 async def test_no_name_is_asked_for_at_a_port_that_may_not_be_called(
-    client: type[Client], url: str, port: int, names: FakeDns
+    url: str, port: int, names: FakeDns
 ) -> None:
     names.answers["example.org"] = [["93.184.216.34"]]
-    async with client(SOME_PORTS, 1_000, names.look) as guarded:
+    async with HttpClient(SOME_PORTS, 1_000, names.look) as guarded:
         answer = await call(guarded, url)
     assert (answer.state, names.asked) == (CallState.ERROR, [])
     assert answer.detail == f"port {port} may not be called: it is not in MUSTER_CALL_PORTS"
@@ -186,7 +181,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("url", SPELLINGS.values(), ids=SPELLINGS)
 async def test_no_spelling_of_a_private_address_is_called(
-    outbound: Client, names: FakeDns, url: str
+    outbound: HttpClient, names: FakeDns, url: str
 ) -> None:
     answer = await call(outbound, url)
     assert (answer.state, names.asked) == (CallState.ERROR, [])
@@ -196,7 +191,7 @@ async def test_no_spelling_of_a_private_address_is_called(
     "host", ["0x7f.1", "0x7f000001", "localhost", "inside.example", "%31%32%37.0.0.1"]
 )
 async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
-    outbound: Client, names: FakeDns, host: str
+    outbound: HttpClient, names: FakeDns, host: str
 ) -> None:
     names.answers[host] = [["127.0.0.1"]]
     answer = await call(outbound, f"http://{host}/")
@@ -208,14 +203,14 @@ async def test_what_only_the_system_can_read_is_checked_by_what_it_reads(
 @pytest.mark.parametrize(
     "url", ["http://mixed.example/", "http://93.184.216.34/", "http://[2606:2800::1]/"]
 )
-async def test_a_public_address_is_called(outbound: Client, names: FakeDns, url: str) -> None:
+async def test_a_public_address_is_called(outbound: HttpClient, names: FakeDns, url: str) -> None:
     """As far as one gets without a socket: else the tests above would say nothing."""
     names.answers["mixed.example"] = [["127.0.0.1", "93.184.216.34"]]
     with pytest.raises(RuntimeError, match="may not use a socket"):
         await call(outbound, url)
 
 
-async def test_an_unknown_name_is_told_as_one(outbound: Client, names: FakeDns) -> None:
+async def test_an_unknown_name_is_told_as_one(outbound: HttpClient, names: FakeDns) -> None:
     answer = await call(outbound, "http://nobody.example/")
     assert answer.state is CallState.CONNECTION_CLOSED
     assert answer.detail == "DNS lookup failed for nobody.example"
@@ -223,17 +218,13 @@ async def test_an_unknown_name_is_told_as_one(outbound: Client, names: FakeDns) 
 
 
 async def test_a_call_is_not_led_round_the_guard_by_a_proxy(
-    outbound: Client, monkeypatch: pytest.MonkeyPatch
+    outbound: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://93.184.216.34:3128")
     monkeypatch.setenv("http_proxy", "http://93.184.216.34:3128")
     assert (await call(outbound, "http://10.0.0.1/")).state is CallState.ERROR
 
 
-@pytest.mark.parametrize("client", [HttpClient, FastHttpClient])
-async def test_what_is_not_opened_cannot_call(client: type[Client]) -> None:
+async def test_what_is_not_opened_cannot_call() -> None:
     with pytest.raises(RuntimeError, match="not opened"):
-        await client(PUBLIC, 10).call(request("http://a.example"))
-
-
-# How names are asked.
+        await HttpClient(PUBLIC, 10).call(request("http://a.example"))

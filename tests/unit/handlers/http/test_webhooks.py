@@ -6,14 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
-from aiohttp.abc import ResolveResult
 
 from core.dispatch.attempt import AttemptStatus, DeliveryAttempt, decide
 from core.dispatch.claim import DeliveryProfile
 from core.dispatch.job import JobStatus
 from core.shared.call_policy import CallPolicy
 from handlers.http.client import HttpClient
-from handlers.http.fast_client import FastHttpClient
 from handlers.http.webhooks import Webhooks
 from tests.support.deliveries import MADE_AT, delivery
 
@@ -29,22 +27,12 @@ class Names:
     answers: dict[str, list[list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    async def look(self, host: str, port: int, _: socket.AddressFamily) -> list[ResolveResult]:
+    async def look(self, host: str) -> list[str]:
         self.asked.append(host)
         if host not in self.answers:
             raise OSError(socket.EAI_NONAME, "unknown name")
         answers = self.answers[host]
-        return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=port,
-                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
-                proto=0,
-                flags=0,
-            )
-            for address in (answers.pop(0) if len(answers) > 1 else answers[0])
-        ]
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 NAMES = Names()
@@ -56,9 +44,9 @@ def names() -> Names:
     return NAMES
 
 
-@pytest.fixture(scope="module", params=[HttpClient, FastHttpClient])
-async def webhooks(request: pytest.FixtureRequest) -> AsyncIterator[Webhooks]:
-    async with request.param(CallPolicy(), 1_000, NAMES.look) as caller:
+@pytest.fixture(scope="module")
+async def webhooks() -> AsyncIterator[Webhooks]:
+    async with HttpClient(CallPolicy(), 1_000, NAMES.look) as caller:
         yield Webhooks(caller, lambda: MADE_AT)
 
 

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from core.shared.errors import InvalidError
+from host.errors import MissingPartError
 from host.kafka.apache import ApacheOptions, failure_reason
 from host.kafka.broker import Broker, BrokerKind, running_broker, write_broker_file
-from host.kafka.embedded import find_runtime
 from host.kafka.jars import POM, cache_folder, fetch_jars, find_jars, maven_error, pinned_version
 from host.kafka.java import find_java, major_version
-from host.kafka.missing import MissingPartError
 from host.kafka.properties import server_properties
-from host.kafka.selection import load_settings
+from host.kafka.selection import find_runtime, load_settings
 from host.processes import ProcessIdentity
 from settings.settings import Settings
 

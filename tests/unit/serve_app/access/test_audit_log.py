@@ -5,8 +5,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from serve_app.access.audit_log import list_audit_log
-from serve_app.access.audit_log_models import AuditQuery
+from serve_app.access.audit_log import AuditQuery, list_audit_log
 from serve_app.http.permissions import CALLER
 from serve_app.http.router import Context
 from storage.postgres import audit_log

@@ -1,5 +1,6 @@
 """Jobs, groups and pools as mappers get them."""
 
+from dataclasses import fields
 from typing import Any
 
 from core.dispatch.job import JobStatus, Kind, Mode, QueueState
@@ -10,7 +11,7 @@ from storage.dispatch.pools import PoolRow
 NOW = 1_700_000_000.0
 
 
-def job(**fields: Any) -> Job:
+def job(**given: Any) -> Job:
     """A job that waits."""
     usual: dict[str, Any] = {
         "job_id": "0MA9V0KF5G01Z",
@@ -38,21 +39,22 @@ def job(**fields: Any) -> Job:
         "created_at": NOW,
         "updated_at": NOW,
     }
-    missing = set(Job.__dataclass_fields__) - set(usual)
-    return Job(**dict.fromkeys(missing) | usual | fields)
+    missing = {one.name for one in fields(Job)} - set(usual)
+    return Job(**dict.fromkeys(missing) | usual | given)
 
 
-def attempt(**fields: Any) -> Attempt:
+def attempt(**given: Any) -> Attempt:
     """One that succeeded."""
     usual: dict[str, Any] = {
+        "job_id": "0MA9V0KF5G01Z",
         "send_no": 2,
         "attempt_number": 1,
         "attempted_at": NOW,
         "duration_ms": 1_500,
         "status": "SUCCESS",
     }
-    missing = set(Attempt.__dataclass_fields__) - set(usual)
-    return Attempt(**dict.fromkeys(missing) | usual | fields)
+    missing = {one.name for one in fields(Attempt)} - set(usual)
+    return Attempt(**dict.fromkeys(missing) | usual | given)
 
 
 def pool_row(**fields: Any) -> PoolRow:

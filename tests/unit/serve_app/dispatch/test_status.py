@@ -1,5 +1,6 @@
 """Whom a tenant is told of, and what pools and warnings look like."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,27 +12,19 @@ from serve_app.dispatch.status import DispatchStatusReader, PoolSnapshot
 from serve_app.operations.health_checks import dispatch_component
 from serve_app.operations.monitoring_models import (
     BreakerView,
+    ConsumerHealth,
     DispatchHealth,
     InFlightMessage,
-    PoolStats,
-    QueueStats,
+    StandbyStatus,
 )
-from serve_app.operations.monitoring_rendering import (
-    breaker_document,
-    consumers_document,
-    health_document,
-    in_flight_document,
-    pool_stats_document,
-    queue_stats_document,
-    standby_document,
-)
-from serve_app.operations.overview_models import ConsumerHealth, StandbyStatus
+from serve_app.operations.pool_stats import PoolStats, QueueStats
 from serve_app.operations.warnings import WarningView
 from storage.dispatch import pools, stats
 from storage.dispatch.stats import OutcomeCounts, QueueSize
 from storage.operations import warnings
 from storage.operations.warnings import Severity, WarningRow
 from telemetry.registry import MetricsSnapshot
+from tests.unit.serve_app.container_fixtures import document_of
 from tests.unit.serve_app.dispatch.job_fixtures import NOW, pool_row
 
 STATS: dict[str, Any] = {
@@ -67,7 +60,7 @@ class World:
             pool_row(**own),
             pool_row(pool_no=3, tenant=7, code="gone", status=PoolStatus.ARCHIVED),
         ]
-        self.actors = [
+        self.reports: Any = [
             {"name": "pool-dispatch-1", "kind": "dispatch", "alive": True, "stats": STATS},
             {"name": "shard-0", "kind": "shard", "alive": True, "stats": {}},
         ]
@@ -75,8 +68,11 @@ class World:
         self.asked: list[tuple[Any, ...]] = []
         self.sight = DispatchStatusReader(self, self, self.ask_pool, lambda: NOW, lambda: 0.0)  # type: ignore[arg-type]
 
-    async def report(self) -> dict[str, Any]:
-        return {"actors": self.actors}
+    async def actors(self) -> Any:
+        return self.reports
+
+    def bind(self, query: Any) -> Any:
+        return partial(self.query, query)
 
     async def query(self, query: Any, *args: Any) -> Any:
         return {
@@ -105,20 +101,19 @@ async def test_a_tenant_sees_its_own_pools_and_the_shared_ones() -> None:
 async def test_the_last_minutes_of_a_shared_pool_are_ones_own() -> None:
     shared, _ = await World().sight.pools(7)
     assert shared.vitals().rate == 0.8
-    assert pool_stats_document(shared)["totalSucceeded5min"] == 1
+    assert PoolStats.of_pool(shared).total_succeeded_5min == 1
     anchors, _ = await World().sight.pools(0)
-    assert pool_stats_document(anchors)["totalSucceeded5min"] == 3
+    assert PoolStats.of_pool(anchors).total_succeeded_5min == 3
 
 
 async def test_what_a_shared_pool_counts_for_all_is_not_told_to_one() -> None:
     world = World()
     shared, _ = await world.sight.pools(7)
     size = (await world.sight.sizes(7))[1]
-    told = pool_stats_document(shared, size)
-    PoolStats.model_validate(told)
+    told = document_of(PoolStats.of_pool(shared, size))
     assert (told["totalProcessed"], told["totalSucceeded"], told["totalFailed"]) == (5, 4, 1)
     assert (told["activeWorkers"], told["queueSize"]) == (1, 5)
-    everything = pool_stats_document((await world.sight.pools(0))[0])
+    everything = document_of(PoolStats.of_pool((await world.sight.pools(0))[0]))
     assert set(everything) - set(told) == {
         "totalRetried",
         "totalDeferred",
@@ -130,11 +125,10 @@ async def test_what_a_shared_pool_counts_for_all_is_not_told_to_one() -> None:
         "blockedGroups",
         "averageProcessingTimeMs",
     }
-    queue = queue_stats_document(shared, size)
-    QueueStats.model_validate(queue)
+    queue = document_of(QueueStats.of_pool(shared, size))
     assert (queue["totalConsumed"], queue["totalMessages"]) == (5, 11)
     assert "totalDeferred" not in queue
-    assert pool_stats_document(shared)["queueSize"] == 0
+    assert PoolStats.of_pool(shared).queue_size == 0
 
 
 async def test_only_pools_that_are_up_are_asked_and_those_away_left_out() -> None:
@@ -148,14 +142,10 @@ async def test_only_pools_that_are_up_are_asked_and_those_away_left_out() -> Non
 
 async def test_a_supervisor_that_is_away_leaves_pools_without_numbers() -> None:
     world = World()
-
-    async def away() -> dict[str, Any]:
-        raise TimeoutError
-
-    world.report = away  # type: ignore[method-assign]
+    world.reports = None
     shared, _ = await world.sight.pools(7)
     assert not shared.is_up
-    PoolStats.model_validate(pool_stats_document(shared))
+    assert PoolStats.of_pool(shared).total_processed == 5
 
 
 async def test_sizes_and_warnings_are_the_tenants() -> None:
@@ -170,8 +160,8 @@ async def test_sizes_and_warnings_are_the_tenants() -> None:
 
 
 def test_a_pool_has_every_number() -> None:
-    document = pool_stats_document(PoolSnapshot(pool_row(rate_limit=600), STATS, is_up=True))
-    PoolStats.model_validate(document)
+    pool = PoolSnapshot(pool_row(rate_limit=600), STATS, is_up=True)
+    document = document_of(PoolStats.of_pool(pool))
     assert document["totalProcessed"] == 10
     assert document["successRate"] == 0.8
     assert (document["activeWorkers"], document["availablePermits"]) == (3, 7)
@@ -181,21 +171,20 @@ def test_a_pool_has_every_number() -> None:
 
 
 def test_a_queue_has_what_is_in_it_and_what_went_through() -> None:
-    document = queue_stats_document(PoolSnapshot(pool_row(), STATS, is_up=True), QueueSize(1, 2, 3))
-    QueueStats.model_validate(document)
-    assert document["currentSize"] == 6
-    assert document["totalMessages"] == 16
-    assert document["throughput"] == 0.01
+    queue = QueueStats.of_pool(PoolSnapshot(pool_row(), STATS, is_up=True), QueueSize(1, 2, 3))
+    assert queue.current_size == 6
+    assert queue.total_messages == 16
+    assert queue.throughput == 0.01
+    assert (queue.total_messages_5min, queue.total_consumed_30min) == (3, 8)
 
 
 def test_health_names_what_is_wrong() -> None:
     pool = PoolSnapshot(pool_row(), STATS, is_up=True)
-    document = health_document([pool.vitals(2)], 1, NOW)
-    DispatchHealth.model_validate(document)
+    document = document_of(DispatchHealth.of_pools([pool.vitals(2)], 1, NOW))
     assert document["status"] == "DEGRADED"
     assert "75%" in document["details"]["degradationReason"]
     assert document["details"]["circuitBreakersOpen"] == 2
-    assert health_document([], 0, NOW)["status"] == "HEALTHY"
+    assert DispatchHealth.of_pools([], 0, NOW).status == "HEALTHY"
 
 
 def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
@@ -213,10 +202,9 @@ def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
         "failure_rate": 0.9,
         "open_for": 4.2,
     }
-    BreakerView.model_validate(breaker_document(pool, target))
+    assert document_of(BreakerView.of_report(pool, target))["openForSeconds"] == 4.2
     job = {"job_id": "J", "target": "http://127.0.0.1:9/", "group": None, "seconds": 1.2}
-    assert in_flight_document(pool, job)["elapsedTimeMs"] == 1_200
-    InFlightMessage.model_validate(in_flight_document(pool, job))
+    assert document_of(InFlightMessage.of_report(pool, job))["elapsedTimeMs"] == 1_200
     warned = WarningRow(
         warning_id=5,
         category="QUEUE_BACKLOG",
@@ -229,7 +217,7 @@ def test_targets_jobs_under_way_and_warnings_fit_their_models() -> None:
         acknowledged_at=None,
         acknowledged_by=None,
     )
-    document = WarningView.of(warned).model_dump(by_alias=True)
+    document = document_of(WarningView.of(warned))
     assert (document["id"], document["timestamp"]) == ("5", to_iso(NOW))
     assert (document["acknowledged"], document["acknowledgedAt"]) == (False, None)
 
@@ -259,14 +247,13 @@ def test_a_dispatch_pool_that_writes_no_results_is_down() -> None:
 
 async def test_who_looks_for_work_and_when_they_last_did() -> None:
     world = World()
-    world.actors[0]["stats"] = STATS | {"looked_ago": 1.5}
+    world.reports[0]["stats"] = STATS | {"looked_ago": 1.5}
     pools = await world.sight.pools(7)
     readers = [
         {"name": "kafka-ingest-0", "alive": True, "stats": {"polled_ago": 90.0}},
         {"name": "kafka-ingest-1", "alive": False, "stats": {"polled_ago": 0.1}},
     ]
-    told = consumers_document(pools, readers, NOW)
-    ConsumerHealth.model_validate(told)
+    told = document_of(ConsumerHealth.of_actors(pools, readers, NOW))
     shared, own, slow, gone = told["consumers"].values()
     assert list(told["consumers"]) == [
         "dpl_default",
@@ -284,9 +271,7 @@ async def test_who_looks_for_work_and_when_they_last_did() -> None:
 
 def test_nobody_stands_by_and_the_supervisor_says_who_runs() -> None:
     actors = [{"alive": True, "restarts": 2}, {"alive": True}, {"alive": False, "restarts": 1}]
-    told = standby_document(actors)
-    StandbyStatus.model_validate(told)
-    assert told == {
+    assert document_of(StandbyStatus.of_actors(actors)) == {
         "standbyEnabled": False,
         "supervisorAnswers": True,
         "actors": 3,
@@ -294,6 +279,6 @@ def test_nobody_stands_by_and_the_supervisor_says_who_runs() -> None:
         "restarts": 3,
         "hasWarning": True,
     }
-    assert not standby_document(actors[:2])["hasWarning"]
-    away = standby_document(None)
-    assert (away["supervisorAnswers"], away["hasWarning"]) == (False, True)
+    assert not StandbyStatus.of_actors(actors[:2]).has_warning
+    away = StandbyStatus.of_actors(None)
+    assert (away.supervisor_answers, away.has_warning) == (False, True)

@@ -4,13 +4,13 @@ import pytest
 
 from core.dispatch.pool import PoolRefusal
 from core.dispatch.subscription import SubscriptionRefusal
-from serve_app.dispatch.declaration_models import SyncView
 from serve_app.dispatch.secret_models import RotateRequest, SecretView
 from serve_app.dispatch.subscription_models import SubscriptionPatch, SubscriptionView
+from serve_app.http.declarations import SyncView
 from serve_app.http.json_io import parse_as
 from serve_app.http.problems import ProblemError, problem_of_refusal
-from services.dispatch.declarations import SyncRefusal
 from storage.dispatch.webhook_secrets import WebhookSecret
+from storage.postgres.reconciler import DeclarationOptions, SyncRefusal, SyncResult
 from tests.support.subscriptions import subscription
 
 
@@ -49,8 +49,8 @@ def test_the_newest_secret_comes_first() -> None:
 
 def test_a_declaration_tells_what_stays_and_why() -> None:
     kept = SyncRefusal("slow", PoolRefusal.POOL_IN_USE)
-    done = {"created": ["a"], "updated": [], "unchanged": [], "removed": [], "kept": [kept]}
-    view = SyncView.of({"application": "shop", "dry_run": True, **done})
+    options = DeclarationOptions(application="shop", is_dry_run=True)
+    view = SyncView.of_result(options, SyncResult(created=["a"], kept=[kept]))
     assert (view.dry_run, view.created, view.kept[0].reason) == (True, ["a"], "pool_in_use")
     assert view.kept[0].detail == PoolRefusal.POOL_IN_USE.sentence
 

@@ -1,6 +1,7 @@
 """Event types and versions as callers see them."""
 
 import msgspec
+import pytest
 
 from core.events.event_type import (
     EventTypeRefusal,
@@ -12,9 +13,10 @@ from core.events.event_type import (
     VersionStatus,
 )
 from serve_app.events.event_type_models import EventTypeView
-from serve_app.events.event_type_sync import refusal_error
-from storage.events.event_type_sync import EventTypeSyncRefusal
+from serve_app.events.event_type_sync_models import EventTypeSyncView
+from serve_app.http.problems import ProblemError
 from storage.events.event_types import EventType, SpecVersion
+from storage.postgres.reconciler import DeclarationOptions, SyncRefusal
 
 CODE = "shop:orders:order:created"
 EPOCH = "1970-01-01T00:00:00.000000Z"
@@ -73,7 +75,9 @@ def test_an_event_type_is_shown_with_its_segments_and_versions() -> None:
 
 
 def test_a_refused_declaration_names_the_type_and_the_version() -> None:
-    refused = EventTypeSyncRefusal(CODE, EventTypeRefusal.INVALID_STATUS, Version(1, 0))
-    problem = refusal_error(refused).problem
+    refusal = SyncRefusal(CODE, EventTypeRefusal.INVALID_STATUS, Version(1, 0))
+    with pytest.raises(ProblemError) as refused:
+        EventTypeSyncView.of_result(DeclarationOptions(application="shop"), refusal)
+    problem = refused.value.problem
     assert (problem.status, problem.code) == (409, "invalid_status")
     assert problem.detail.startswith(f"{CODE} 1.0: only a version that is FINALISING")

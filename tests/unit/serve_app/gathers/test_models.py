@@ -189,7 +189,7 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
 
 def test_a_gather_needs_somebody_to_ask_only() -> None:
     wish = parsed(GatherRequest, GATHER)
-    asked = wish.to_asked("00-1-2-01")
+    asked = wish.to_spec("00-1-2-01")
     assert asked.asks == (Question(name="one"),)
     assert (asked.mode, asked.on_disconnect, asked.grace) == (GatherMode.STREAM, "cancel", 2.0)
     assert (bytes(asked.context), asked.trace, asked.format) == (b"{}", "00-1-2-01", "")
@@ -215,7 +215,7 @@ def test_a_gather_is_kept_with_all_that_was_said_of_it() -> None:
             "graceMs": 0,
         },
     )
-    asked = wish.to_asked("")
+    asked = wish.to_spec("")
     one, two = asked.asks
     assert one == Question(name="one")
     assert two.inline == Resource(
@@ -232,7 +232,7 @@ def test_a_gather_is_kept_with_all_that_was_said_of_it() -> None:
 
 
 def test_one_that_comes_with_the_request_answers_directly_unless_it_says_otherwise() -> None:
-    (ask,) = parsed(GatherRequest, {"resources": [INLINE]}).to_asked("").asks
+    (ask,) = parsed(GatherRequest, {"resources": [INLINE]}).to_spec("").asks
     assert ask.inline is not None
     assert (ask.inline.reply, bytes(ask.body)) == (ReplyBy.DIRECT, b"")
 

@@ -10,11 +10,12 @@ from core.gathers.gather import GatherSpec, ReplyBy, Resource
 from core.shared.call_outcome import CallState
 from core.waits.strategy import Outcome
 from serve_app.gathers import journals_format as journals
-from serve_app.gathers import rendering as mapper
+from serve_app.gathers import stream_format as mapper
 from serve_app.gathers.journals_models import JournalsResult
 from serve_app.gathers.models import GatherView, ResourceRequest, ResourceView
 from serve_app.http.fields import BasicAuth, BearerAuth
 from storage.gathers.resources import RegisteredResource
+from tests.unit.serve_app.container_fixtures import document_of
 from tests.unit.serve_app.gathers.fixtures import ADDRESS, GENERAL, JOURNALS, NAMES, OPENED, Gather
 from tests.unit.serve_app.waits.test_rendering import conforms
 
@@ -44,8 +45,7 @@ STORIES = {
 
 
 def shown(gather: Gather) -> dict[str, Any]:
-    document = mapper.gather_document(gather.state, gather.asked, gather.payloads)
-    return conforms(GatherView, document)
+    return document_of(GatherView.of_wait(gather.state, gather.asked, gather.payloads))
 
 
 def result(gather: Gather) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def test_a_gather_that_waits_shows_how_each_of_them_stands() -> None:
 
 
 def test_a_context_is_given_back_to_the_byte() -> None:
-    raw = msgspec.json.encode(mapper.gather_document(Gather().state, GENERAL, {}))
+    raw = GatherView.of_wait(Gather().state, GENERAL, {}).to_json()
     assert b'"context":{"order":  1.10}' in raw
 
 
@@ -243,7 +243,7 @@ def test_without_a_patient_there_is_none(context: bytes) -> None:
 def view_of(**fields: Any) -> dict[str, Any]:
     resource = Resource(url="https://one.example/ask?x=1", **fields)
     registered = RegisteredResource("one", resource, OPENED, OPENED + 1)
-    return conforms(ResourceView, mapper.resource_document(registered))
+    return document_of(ResourceView.of(registered))
 
 
 def test_a_resource_is_shown_as_it_was_registered() -> None:
@@ -258,7 +258,7 @@ def test_a_resource_is_shown_as_it_was_registered() -> None:
     }
     request = ResourceRequest.model_validate_json(json.dumps(wish), strict=True)
     registered = RegisteredResource("one", request.to_resource(), OPENED, OPENED + 1)
-    view = conforms(ResourceView, mapper.resource_document(registered))
+    view = document_of(ResourceView.of(registered))
     assert wish.items() <= view.items()
     assert (view["name"], view["headers"], view["auth"]) == ("one", {}, None)
     assert (view["createdAt"], view["updatedAt"]) == (

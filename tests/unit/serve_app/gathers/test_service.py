@@ -9,11 +9,10 @@ from core.shared.address import Address
 from serve_app.gathers.service import (
     cap_timeout,
     continue_trace,
-    disconnect_policy_of,
-    disconnect_policy_of_reader,
+    grace_of,
+    grace_of_reader,
 )
 from serve_app.http.auth import Caller
-from serve_app.streams.hub import DisconnectPolicy
 from tests.unit.serve_app.gathers.fixtures import GENERAL
 
 ADDRESS = Address(7, "g-1", "g-1")
@@ -62,8 +61,8 @@ def test_what_is_no_trace_is_replaced_by_a_new_one(given: str | None) -> None:
 
 
 def test_a_gather_that_may_be_left_alone_is_not_cancelled() -> None:
-    assert disconnect_policy_of(replace(GENERAL, grace=0.5)) == DisconnectPolicy(0.5)
-    assert disconnect_policy_of(replace(GENERAL, on_disconnect=OnDisconnect.DETACH)) is None
+    assert grace_of(replace(GENERAL, grace=0.5)) == 0.5
+    assert grace_of(replace(GENERAL, on_disconnect=OnDisconnect.DETACH)) is None
 
 
 @pytest.mark.parametrize(
@@ -75,6 +74,6 @@ def test_a_gather_that_may_be_left_alone_is_not_cancelled() -> None:
     ],
 )
 def test_whoever_may_only_look_does_not_end_a_gather_by_leaving(caller: Caller, ends: bool) -> None:
-    assert (disconnect_policy_of_reader(GENERAL, caller) is not None) is ends
+    assert (grace_of_reader(GENERAL, caller) is not None) is ends
     detached = replace(GENERAL, on_disconnect=OnDisconnect.DETACH)
-    assert disconnect_policy_of_reader(detached, caller) is None
+    assert grace_of_reader(detached, caller) is None

@@ -5,8 +5,14 @@ import pytest
 from core.access.permissions import Permission, compose_key, hash_secret
 from core.shared.address import Address
 from core.shared.errors import Denial, ForbiddenError, UnauthenticatedError
-from serve_app.http.auth import KEY_TTL, SECRETS_TTL, ApiKeyVerifier, Caller, TokenSigner
-from serve_app.http.key_lookup import UNKNOWN_TTL
+from serve_app.http.auth import (
+    KEY_TTL,
+    SECRETS_TTL,
+    UNKNOWN_TTL,
+    ApiKeyVerifier,
+    Caller,
+    TokenSigner,
+)
 from storage.access.keys import Credential
 
 ADDRESS = Address(7, "run", "order")

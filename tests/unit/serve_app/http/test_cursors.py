@@ -14,7 +14,7 @@ def packed(opened_at: float) -> str:
 
 def test_a_listing_goes_on_where_it_stopped() -> None:
     wait = WaitHistory().now
-    assert read_wait_cursor(wait_cursor(wait.opened_at, wait.address.key)) == (
+    assert read_wait_cursor(wait_cursor((wait.opened_at, wait.address.key))) == (
         wait.opened_at,
         wait.address.key,
     )

@@ -19,6 +19,7 @@ def fault(**error: Any) -> dict[str, Any]:
         (("resources", 0, "(resource)", "url"), "resources[0].url"),
         (("auth", "bearer", "token"), "auth.token"),
         (("headers", "bearer"), "headers.bearer"),
+        (("data", "outputMapping", "", "[key]"), "data.outputMapping['']"),
         ((), "body"),
         (("body",), "body"),
     ],
@@ -31,7 +32,7 @@ def test_a_field_is_named_as_its_author_wrote_it(loc: tuple[str | int, ...], pat
     ("error", "expected"),
     [
         ({"type": "missing", "msg": "Field required"}, "is required"),
-        ({"type": "extra_forbidden", "msg": "Extra"}, "there is no such field"),
+        ({"type": "extra_forbidden", "msg": "Extra"}, "a field that exists; this one is unknown"),
         ({"type": "value_error", "msg": "Value error, url is required"}, "url is required"),
         ({"msg": "Input should be a valid date"}, "a valid date"),
         ({"type": "int_parsing", "msg": "Input should be a valid integer"}, "a whole number"),

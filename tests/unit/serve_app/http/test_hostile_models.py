@@ -82,4 +82,4 @@ def test_any_gather(data: Any) -> None:
     except ValidationError:
         return
     if b"\\ud" not in as_json(data):  # half a character is refused before it gets here
-        gather.to_asked("trace")
+        gather.to_spec("trace")

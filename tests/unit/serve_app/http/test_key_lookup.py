@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from core.shared.errors import OverloadedError
-from serve_app.http.key_lookup import (
+from serve_app.http.auth import (
     LOOKUP_BATCH_SIZE,
     MAX_UNKNOWN_KEYS,
     MAX_WAITING_LOOKUPS,

@@ -12,13 +12,13 @@ from starlette.exceptions import HTTPException
 from core.shared import errors
 from core.waits.config import WaitConfig
 from core.waits.messages import RefusalKind, RefusedReply, Verdict
-from serve_app.http.problem_model import ProblemView
 from serve_app.http.problems import (
     INTERNAL,
     MEDIA_TYPE,
     REQUEST_ID,
     Problem,
     ProblemError,
+    ProblemView,
     problem_of,
     problem_response,
     refusal_error,
@@ -159,7 +159,7 @@ def configuration_problem(data: dict[str, Any]) -> Problem:
 def test_unknown_fields_are_named_where_they_stand() -> None:
     problem = configuration_problem({"apiCall": {"url": "u", "colour": 1}, "shape": 2})
     assert [fault.field for fault in problem.field_errors] == ["apiCall.colour", "shape"]
-    assert problem.detail == "apiCall.colour: there is no such field (and 1 more)"
+    assert problem.detail == "apiCall.colour: a field that exists; this one is unknown (and 1 more)"
 
 
 def test_a_value_out_of_range_is_told_with_what_was_expected() -> None:

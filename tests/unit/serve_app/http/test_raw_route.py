@@ -6,7 +6,7 @@ from serve_app.events import events
 from serve_app.http.raw_route import FastPath, RawRoute, fast_routes
 from serve_app.waits import callbacks
 
-BUSY = [*callbacks.router.routes, *events.raw_router.routes]
+BUSY = [*callbacks.router.routes, *events.router.routes]
 ROUTES = [route for route in BUSY if isinstance(route, RawRoute)]
 
 

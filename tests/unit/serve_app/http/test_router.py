@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any
 
 import httpx
+import msgspec
 import pytest
 from fastapi import FastAPI, Path, Query
 from fastapi.routing import APIRoute
@@ -16,7 +17,7 @@ from core.access.permissions import Permission
 from core.shared.refusal import CONFLICT, FORBIDDEN, INVALID, NOT_FOUND, Refusal
 from serve_app.http import problems
 from serve_app.http.fields import Cursor, IsoTime, Limit, MaskedHeaders
-from serve_app.http.models import Patch, View, WireModel
+from serve_app.http.models import Patch, PayloadView, View, WireModel
 from serve_app.http.openapi import build, requirement_of
 from serve_app.http.page import CountedPage, Page
 from serve_app.http.router import Context, HttpRouter, refuse
@@ -49,13 +50,15 @@ class CupRequest(WireModel):
     size_in_ml: int = 200
 
 
-class CupPatch(Patch):
-    """Fields to change."""
+class CupFields(WireModel):
+    """The fields of a cup."""
 
-    CLEARABLE = frozenset({"note"})
-
-    size: int | None = None
+    size: int = Field(200, ge=1)
     note: str | None = None
+
+
+class CupPatch(Patch, CupFields):
+    """Fields to change."""
 
 
 class CupQuery(WireModel):
@@ -111,6 +114,18 @@ async def fill_cup(name: CupName, context: Context) -> CupView:
 async def break_cup(name: CupName, context: Context) -> None:
     """Break a cup."""
     await context.read(_find, name) or refuse(CupRefusal.CUP_NOT_FOUND)
+
+
+class LetterView(PayloadView):
+    """A letter with stored JSON."""
+
+    data: Any
+
+
+@router.get("/{id}/letter", needs=READ, answers={200: LetterView}, refuses=(404,))
+async def show_letter(name: CupName, context: Context) -> LetterView:
+    """Show a letter."""
+    return LetterView(data=msgspec.Raw(b'{"a":  1.10}'))
 
 
 class _Slot:
@@ -227,7 +242,8 @@ def test_everything_is_documented() -> None:
     fill = document["paths"]["/api/cups/{id}/fill"]["post"]["responses"]
     assert {"200", "404", "409"} <= set(fill)
     assert "409" not in document["paths"]["/api/cups"]["get"]["responses"]
-    assert [p.permission for r in routes if (p := requirement_of(r))] == [WRITE, READ, WRITE, WRITE]
+    permissions = [p.permission for r in routes if (p := requirement_of(r))]
+    assert permissions == [WRITE, READ, WRITE, WRITE, READ]
 
 
 def test_a_patch_says_something_and_clears_what_can_be_cleared() -> None:
@@ -235,3 +251,11 @@ def test_a_patch_says_something_and_clears_what_can_be_cleared() -> None:
     for wrong in ({}, {"size": None}):
         with pytest.raises(ValueError, match=r"at least one field|size cannot be null"):
             CupPatch.model_validate(wrong)
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        CupPatch.model_validate({"size": 0})
+
+
+async def test_stored_json_is_passed_on_byte_for_byte(http: httpx.AsyncClient) -> None:
+    reply = await http.get("/api/cups/blue/letter")
+    assert (reply.status_code, reply.content) == (200, b'{"data":{"a":  1.10}}')
+    assert reply.headers["Content-Type"] == "application/json"

@@ -8,7 +8,7 @@ from cli.shell.sse import EventDecoder, ServerEvent
 from core.waits.state import Wait, WaitLogEntry
 from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME, OPENING_FRAME, frame
 from serve_app.streams.hub import Frame, LogUpdate, is_at_end
-from serve_app.waits.stream_format import render_wait_frames
+from serve_app.waits.rendering import render_wait_frames
 from tests.unit.serve_app.container_fixtures import WaitHistory, numbers
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from core.kafka.topic_routing import TopicRouting
 from core.shared.kafka_config import KafkaConfig
-from serve_app.kafka.models import KafkaView
-from serve_app.kafka.status import KafkaSnapshot, error_of, kafka_document, partitions_of
+from serve_app.kafka.status import error_of, kafka_view, partitions_of
 from serve_app.operations.health_checks import kafka_component
-from serve_app.operations.status import status_document
+from serve_app.operations.status import StatusView
+from tests.unit.serve_app.container_fixtures import document_of
 
 CONFIG = KafkaConfig(
     bootstrap="broker:9092",
@@ -50,9 +50,7 @@ READER = ingest(
 
 def look(slug: str = "default", **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"actors": [READER, relay()], "named": [], "letters": {}}
-    document = kafka_document(KafkaSnapshot(config=CONFIG, slug=slug, **fields | more))
-    KafkaView.model_validate(document)
-    return document
+    return document_of(kafka_view(CONFIG, slug, **fields | more))
 
 
 def states(document: dict[str, Any]) -> dict[str, str]:
@@ -115,7 +113,7 @@ def test_a_partition_that_moved_is_told_by_the_actor_that_answers() -> None:
     here = ingest("kafka-ingest-1", partitions=[row("orders", 0, 8, 9)])
     for actors in ([gone, here], [here, gone]):
         (one,) = partitions_of(TopicRouting.of(CONFIG), "default", actors)
-        assert (one["actor"], one["lag"]) == ("kafka-ingest-1", 1)
+        assert (one.actor, one.lag) == ("kafka-ingest-1", 1)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +171,7 @@ def test_health_names_the_trouble_and_no_host() -> None:
 
 def test_the_status_page_names_no_topic() -> None:
     report = {"placement": "sharded", "actors": [READER]}
-    document = status_document(report, 0.0, 1)
+    document = document_of(StatusView.of_report(report, 0.0, 1))
     assert document["actors"][0]["stats"]["records"] == 14
     assert "orders" not in str(document)
 

@@ -97,7 +97,7 @@ async def test_a_turn_that_comes_too_late_for_its_waiter_is_passed_on() -> None:
 async def test_who_waits_for_too_long_is_told_to_come_again() -> None:
     gate = contested()
     await entered(gate, ACME).begin_large_body(LONG)
-    with pytest.raises(OverloadedError, match=r"large bodies .* come again"):
+    with pytest.raises(OverloadedError, match=r"large bodies .* try again"):
         await entered(gate, ACME).begin_large_body(0.01)
 
 

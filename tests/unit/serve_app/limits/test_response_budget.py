@@ -6,8 +6,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from serve_app.limits.load_limiter import REQUEST_SLOT, LoadLimiter
-from serve_app.limits.middleware import LimitsMiddleware
-from serve_app.limits.response_budget import CHUNK_BYTES
+from serve_app.limits.middleware import CHUNK_BYTES, LimitsMiddleware
 from settings.ingress import IngressOptions
 from telemetry.registry import Metrics
 

@@ -27,8 +27,8 @@ from core.waits.spec import Source, WaitSpec, encode_spec
 from core.waits.state import Wait, WaitLogEntry
 from core.waits.transitions import apply
 from serve_app.http.sse import FROM_START, HEARTBEAT_FRAME
-from serve_app.streams.hub import Channel, DisconnectPolicy, StreamFormat, StreamHub
-from serve_app.waits.stream_format import WAIT_FORMAT
+from serve_app.streams.hub import Channel, StreamFormat, StreamHub
+from serve_app.waits.rendering import WAIT_FORMAT
 from storage.postgres.queries import Q
 from tests.simulation.clockwork import simulate
 from tests.unit.serve_app.container_fixtures import ADDRESS, BOTH
@@ -171,7 +171,7 @@ class StreamScenario:
         self,
         cursor: int = FROM_START,
         pause: float = 0.0,
-        leaving: DisconnectPolicy | None = None,
+        leaving: float | None = None,
         story: StreamFormat = WAIT_FORMAT,
     ) -> "Reader":
         return Reader(self, cursor, pause, leaving, story)
@@ -184,7 +184,7 @@ class Reader:
     scene: StreamScenario
     cursor: int
     pause: float
-    leaving: DisconnectPolicy | None
+    leaving: float | None
     story: StreamFormat
     ids: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)

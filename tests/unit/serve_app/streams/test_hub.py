@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from core.waits.strategy import Status
-from serve_app.streams.hub import MAX_ABANDON_ATTEMPTS, DisconnectPolicy, StreamFormat
-from serve_app.waits.stream_format import WAIT_FORMAT, render_wait_frames
+from serve_app.streams.hub import MAX_ABANDON_ATTEMPTS, StreamFormat
+from serve_app.waits.rendering import WAIT_FORMAT, render_wait_frames
 from tests.unit.serve_app.container_fixtures import ADDRESS
 from tests.unit.serve_app.streams.hub_fixtures import (
     HEARTBEAT,
@@ -16,7 +16,7 @@ from tests.unit.serve_app.streams.hub_fixtures import (
     settle,
 )
 
-GRACE = DisconnectPolicy(2.0)
+GRACE = 2.0
 START = 1_000.0
 
 
@@ -60,7 +60,7 @@ def test_when_the_last_reader_has_left_for_longer_than_the_grace_it_is_told() ->
         await asyncio.sleep(1.9)
         assert scene.abandoned == []
         await asyncio.sleep(0.2)
-        assert scene.abandoned == [START + 6 + GRACE.grace]
+        assert scene.abandoned == [START + 6 + GRACE]
         assert scene.pool.wait is not None
         assert scene.pool.wait.status is Status.CANCELLED
         assert scene.watches == []
@@ -83,7 +83,7 @@ def test_a_reader_that_comes_back_in_time_stops_it() -> None:
         await settle()
         assert second.ids == [1]
         await second.leave()
-        await asyncio.sleep(GRACE.grace + 0.1)
+        await asyncio.sleep(GRACE + 0.1)
         assert len(scene.abandoned) == 1
 
     run_scenario(story)
@@ -100,7 +100,7 @@ def test_each_leaving_has_its_whole_grace() -> None:
             await asyncio.sleep(1.5)
         assert scene.abandoned == []
         await asyncio.sleep(10)
-        assert scene.abandoned == [START + 4 * 1.75 + 0.25 + GRACE.grace]
+        assert scene.abandoned == [START + 4 * 1.75 + 0.25 + GRACE]
 
     run_scenario(story)
 
@@ -117,7 +117,7 @@ def test_one_that_comes_and_leaves_at_once_counts_as_well() -> None:
         await asyncio.sleep(1.5)
         assert scene.abandoned == []
         await asyncio.sleep(1)
-        assert scene.abandoned == [START + 1 + GRACE.grace]
+        assert scene.abandoned == [START + 1 + GRACE]
 
     run_scenario(story)
 
@@ -137,7 +137,7 @@ def test_a_reader_of_another_story_keeps_it() -> None:
 
 def test_without_a_grace_it_is_told_at_once() -> None:
     async def story(scene: StreamScenario) -> None:
-        reader = scene.read(leaving=DisconnectPolicy(0.0))
+        reader = scene.read(leaving=0.0)
         await settle()
         await reader.leave()
         await settle()

@@ -7,7 +7,7 @@ import pytest
 from core.shared.errors import UnavailableError
 from core.waits.output import payloads_of
 from serve_app.streams.hub import StreamFormat
-from serve_app.waits.stream_format import WAIT_FORMAT
+from serve_app.waits.rendering import WAIT_FORMAT
 from tests.unit.serve_app.container_fixtures import ADDRESS
 from tests.unit.serve_app.streams.hub_fixtures import StreamScenario, clock, run_scenario, settle
 

@@ -10,13 +10,24 @@ from core.waits.explain import explain
 from core.waits.messages import Difference, Offer, OfferReply, Reason, Verdict
 from core.waits.spec import Source, Strategy
 from serve_app.http.event_replies import event_reply_document, verdict_sentence
-from serve_app.operations.models import StatusView
-from serve_app.operations.status import status_document
+from serve_app.operations.status import StatusView
 from serve_app.waits import rendering
 from serve_app.waits.event_models import EventReply, InboxEvent, InboxItem
-from serve_app.waits.wait_models import ExplainView, LogEntry, WaitSummary, WaitView
+from serve_app.waits.wait_models import (
+    ExplainView,
+    LogEntry,
+    WaitSummary,
+    WaitView,
+    required_names,
+)
 from storage.waits.waits import LogPage, WaitRow
-from tests.unit.serve_app.container_fixtures import ADDRESS, OPENED, WaitHistory, spec_of
+from tests.unit.serve_app.container_fixtures import (
+    ADDRESS,
+    OPENED,
+    WaitHistory,
+    document_of,
+    spec_of,
+)
 
 STORIES = {
     "just registered": WaitHistory(),
@@ -43,21 +54,19 @@ def conforms(model: type[BaseModel], document: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
 def test_every_view_of_a_wait_is_as_described(story: WaitHistory) -> None:
     seen = WaitRow(story.now, OPENED if story.now.ending else None, "shard-0")
-    conforms(WaitSummary, rendering.summary_document(story.now))
-    conforms(WaitView, rendering.wait_document(seen, story.entries))
+    document_of(WaitSummary.of(story.now))
+    document_of(WaitView.of_row(seen, story.entries))
     for entry in rendering.log_documents(
         story.now, LogPage(story.entries, more=False), -1, story.entries
     ):
         conforms(LogEntry, entry)
     told = explain(story.now, story.parked, OPENED + 1)
-    conforms(ExplainView, rendering.explanation_document(told))
+    document_of(ExplainView.of(told))
 
 
 def test_a_completed_wait_shows_its_data_and_its_output() -> None:
     story = STORIES["completed"]
-    view = conforms(
-        WaitView, rendering.wait_document(WaitRow(story.now, OPENED, "s"), story.entries)
-    )
+    view = document_of(WaitView.of_row(WaitRow(story.now, OPENED, "s"), story.entries))
     assert view["status"] == "completed"
     assert view["events"]["api_response"]["data"] == {"n": 1}
     assert view["output"]["kafka_event"] == [2]
@@ -66,13 +75,13 @@ def test_a_completed_wait_shows_its_data_and_its_output() -> None:
 
 
 def test_a_wait_that_goes_on_has_neither_end_nor_output() -> None:
-    view = rendering.wait_document(WaitRow(STORIES["one came"].now, None, None), ())
+    view = document_of(WaitView.of_row(WaitRow(STORIES["one came"].now, None, None), ()))
     assert not {"endedAt", "reason", "output", "partial", "missing", "resumedAt"} & set(view)
 
 
 def test_a_timeout_tells_what_was_missing_and_hands_nothing_on() -> None:
     story = STORIES["timed out"]
-    view = rendering.wait_document(WaitRow(story.now, None, None), story.entries)
+    view = document_of(WaitView.of_row(WaitRow(story.now, None, None), story.entries))
     assert (view["status"], view["missing"]) == ("timeout", ["kafka_event"])
     assert "output" not in view
     assert view["events"]["kafka_event"]["outcome"] == "timed_out"
@@ -112,7 +121,7 @@ def test_required_events_follow_the_strategy(strategy: Strategy, required: list[
         aggregationStrategy=strategy,
         **more.get(strategy, {}),
     )
-    assert rendering.required_events(spec) == required
+    assert required_names(spec) == required
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -151,15 +160,15 @@ def test_an_inbox_row_is_as_described() -> None:
         "at": OPENED,
         "expires_at": OPENED + 1,
     }
-    document = conforms(InboxItem, rendering.inbox_item_document(row))
+    document = document_of(InboxItem.of(row))
     assert document["clause"] == {"rule": "filter.ok", "expected": True, "actual": False}
     assert "executionId" not in document
-    conforms(InboxItem, rendering.inbox_item_document(row | {"clause": None}))
+    assert "clause" not in document_of(InboxItem.of(row | {"clause": None}))
 
 
 def test_an_inbox_event_is_as_described() -> None:
     story = WaitHistory().callback("a").event("wrong", b'{"x": 1}', topic="payments")
-    document = conforms(InboxEvent, rendering.inbox_event_document(9, story.parked[0]))
+    document = document_of(InboxEvent.of_parked(9, story.parked[0]))
     assert document["data"] == {"x": 1}
     assert document["reason"] == "label_not_expected"
 
@@ -174,7 +183,7 @@ def test_status_sums_over_the_shards_and_over_nothing_else() -> None:
             {"name": "timer", "kind": "timer", "alive": True, "stats": {"hot": 100}},
         ],
     }
-    document = conforms(StatusView, status_document(report, 1.234, 1))
+    document = document_of(StatusView.of_report(report, 1.234, 1))
     assert document["totals"]["hot"] == 2
     assert document["totals"]["matched"] == 1
     assert document["totals"]["flushesPerSecond"] == 1.23
@@ -200,7 +209,7 @@ def test_status_tells_of_ones_own_pools_and_whether_the_shared_ones_are_well() -
     report = {"placement": "sharded", "actors": [pool(1, 0), pool(2, 7), pool(3, 8), starting]}
 
     def told(tenant: int) -> list[set[str]]:
-        document = conforms(StatusView, status_document(report, 0.0, tenant))
+        document = document_of(StatusView.of_report(report, 0.0, tenant))
         return [set(actor["stats"]) for actor in document["actors"]]
 
     well = {"pool_no", "status", "behind", "active", "concurrency"}

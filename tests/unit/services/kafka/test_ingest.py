@@ -8,7 +8,6 @@ import pytest
 
 from core.kafka.message import KafkaMessage
 from core.shared.errors import OverloadedError
-from core.waits.incoming_event import IncomingEvent
 from core.waits.messages import (
     Offer,
     OfferReply,
@@ -21,8 +20,8 @@ from core.waits.messages import (
 )
 from core.waits.spec import IdFields
 from core.waits.state import ParkedEvent, Wait
-from services.kafka import ingest as module
 from services.kafka.ingest import MAX_FAILURES, Ingest, IngestDeps
+from services.shared import retry
 from services.waits.intake import CorrelationResolver, IdFieldRegistry
 
 BUSY = RefusedReply(kind=RefusalKind.OVERLOADED, detail="later")
@@ -40,7 +39,6 @@ class World:
     parked: list[ParkedEvent] = field(default_factory=list)
     dead_letters: list[tuple[KafkaMessage, str]] = field(default_factory=list)
     offers: list[Offer] = field(default_factory=list)
-    hooked: list[IncomingEvent] = field(default_factory=list)
     answers: list[Reply | Exception] = field(default_factory=list)
     troubles: list[Exception] = field(default_factory=list)
     profiles: list[IdFields] = field(default_factory=list)
@@ -57,7 +55,6 @@ class World:
             now=lambda: 5.0,
             chance=lambda: 0.0,
             new_turn_id=lambda: "me",
-            hook=self.hook,
         )
         return Ingest(deps, max_bytes=1_000)
 
@@ -102,16 +99,13 @@ class World:
         if self.takes_nothing:
             raise self.takes_nothing.pop(0)
 
-    async def hook(self, tenant: int, arrivals: Sequence[IncomingEvent]) -> None:
-        self.hooked += arrivals
-
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     async def at_once(_: float) -> None:
         return None
 
-    monkeypatch.setattr(module.asyncio, "sleep", at_once)
+    monkeypatch.setattr(retry.asyncio, "sleep", at_once)
 
 
 def _offset(message: WaitMessage) -> int:
@@ -135,7 +129,6 @@ async def test_an_event_with_ids_is_offered_under_its_place_in_the_topic() -> No
     assert [offer.event_id for offer in world.offers] == ["kafka/orders/0/1", "kafka/orders/0/2"]
     assert world.offers[0].address.tenant == 7
     assert (done.messages, done.verdicts) == (2, {"matched": 2})
-    assert len(world.hooked) == 2
 
 
 async def test_delivered_again_it_is_another_turn() -> None:
@@ -174,7 +167,7 @@ async def test_what_cannot_be_read_is_buried_and_the_rest_goes_on() -> None:
     )
     done = await world.ingest().handle(7, [record(1), broken, record(3, b"x" * 1_001)])
     assert [(one.offset, error.split()[0]) for one, error in world.dead_letters] == [
-        (2, "not"),
+        (2, "declared"),
         (3, "1001"),
     ]
     assert (done.verdicts, len(done.dead_letters)) == ({"matched": 1}, 2)

@@ -45,7 +45,7 @@ async def test_a_tenant_has_half_and_the_next_is_served_meanwhile() -> None:
     assert sorted(await asyncio.gather(*asking)) == [1] * 10 + [2, 3]
     # Nothing is left behind.
     assert slow.listings._room.taken == 0
-    assert not slow.listings._waiting
+    assert not slow.listings._turns._waiting
 
 
 async def test_so_many_wait_and_no_more() -> None:
@@ -68,7 +68,7 @@ async def test_who_goes_away_leaves_nothing_behind() -> None:
     slow.gate.set()
     assert await asking[0] == await asking[4] == 1
     assert slow.listings._room.taken == 0
-    assert not slow.listings._waiting
+    assert not slow.listings._turns._waiting
 
 
 async def test_who_does_not_get_its_turn_in_time_is_told() -> None:
@@ -87,8 +87,8 @@ async def test_a_turn_that_comes_as_its_owner_leaves_goes_to_the_next() -> None:
     first, second, third = slow.query(1), slow.query(1), slow.query(1)
     await _settle()
     # Its turn is given and it is cancelled before it can run.
-    slow.listings._waiting[1][0].set_result(None)
-    slow.listings._waiting[1].popleft()
+    slow.listings._turns._waiting[1][0][1].set_result(None)
+    slow.listings._turns._waiting[1].popleft()
     slow.listings._room.take(1, 1)
     second.cancel()
     await asyncio.wait({second})

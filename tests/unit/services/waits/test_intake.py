@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from core.waits.incoming_event import IncomingEvent, MissingId
+from core.waits.incoming_event import IncomingEvent, MissingId, MissingIds
 from core.waits.spec import DEFAULT_IDS, IdFields, Source
 from serve_app.http.event_replies import missing_id_problem
 from services.waits.intake import contradicts, repeats
@@ -50,17 +50,18 @@ def test_ids_under_configured_names_are_recognised() -> None:
     assert contradicts(arrival(headers={"x-run": "other"}), CUSTOM, ADDRESS)
 
 
-def test_a_missing_id_is_named_with_the_places_it_was_looked_for() -> None:
+def test_missing_ids_are_named_with_the_places_where_they_belong() -> None:
     problem = missing_id_problem(
-        MissingId("correlation_id", ("header X-C", "body field correlation_id"))
+        MissingIds(
+            (
+                MissingId("correlation_id", "header X-C or body field correlation_id"),
+                MissingId("execution_id", "header X-E", "is empty"),
+            )
+        )
     )
     assert (problem.status, problem.code) == (400, "missing_id")
-    for part in ("correlation_id", "header X-C", "body field"):
-        assert part in problem.detail
-    assert problem.field_errors[0].field == "correlation_id"
-
-
-def test_what_cannot_be_an_id_is_told_apart_from_nothing() -> None:
-    problem = missing_id_problem(MissingId("execution_id", ("header X-E",), "list"))
-    assert "cannot be an id" in problem.detail
-    assert problem.field_errors[0].got == "list"
+    assert problem.detail == (
+        "correlation_id is missing: send it in header X-C or body field correlation_id; "
+        "execution_id is empty: send it in header X-E"
+    )
+    assert [error.field for error in problem.field_errors] == ["correlation_id", "execution_id"]

@@ -11,7 +11,6 @@ from storage.encryption import key_file
 from storage.encryption.cipher import (
     DamagedSecretError,
     FileKeys,
-    FixedKeys,
     KeyRing,
     Location,
     MissingKeyError,
@@ -25,7 +24,7 @@ SECRET = b"hunter22"  # no bit of the base64 is padding
 
 
 def ring(*keys: bytes) -> KeyRing:
-    return KeyRing(FixedKeys(keys))
+    return KeyRing(lambda: tuple(keys))
 
 
 def test_a_value_comes_back_and_is_not_to_be_seen_in_between() -> None:

@@ -9,9 +9,9 @@ from tools.chaos.scenario import make_scenario
 
 
 def acks(count: int) -> list[Ack]:
-    story = make_scenario("run", 1, 1)
-    step = story.waves[0][0]
-    return [make_ack(story, step, {"verdict": "matched"}, float(n)) for n in range(count)]
+    scenario = make_scenario("run", 1, 1)
+    step = scenario.waves[0][0]
+    return [make_ack(scenario, step, {"verdict": "matched"}, float(n)) for n in range(count)]
 
 
 def test_what_was_noted_is_in_the_file_before_it_is_closed(tmp_path: Path) -> None:
@@ -42,8 +42,8 @@ def test_a_book_is_never_written_over(tmp_path: Path) -> None:
 
 def test_a_ledger_that_begins_anew_leaves_out_what_it_knows(tmp_path: Path) -> None:
     ledger = AckLog.create(tmp_path / "run.jsonl")
-    story = make_scenario("run", 1, 2)
-    later = make_ack(story, story.waves[0][0], {}, 1.0)
+    scenario = make_scenario("run", 1, 2)
+    later = make_ack(scenario, scenario.waves[0][0], {}, 1.0)
     ledger.note(acks(1)[0])
     ledger.forget_earlier()
     ledger.note(acks(1)[0])

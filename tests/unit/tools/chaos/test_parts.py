@@ -9,19 +9,16 @@ from typing import cast
 import pytest
 
 import actors
-from cli.shell.errors import InputError
 from cli.shell.sse import ServerEvent
 from tests.support.command_line import FakeMuster
-from tools.chaos.catalogue import FAULTS, find_fault
+from tools.chaos.command import FAULTS
 from tools.chaos.database_audit import read_origin, stored_correlation
 from tools.chaos.fault import FaultRun
 from tools.chaos.faults.flood import FloodOrder, FloodResult, build_request
-from tools.chaos.faults.memory import MEGABYTE, MemoryUsage
 from tools.chaos.faults.overload import _check_flood
-from tools.chaos.faults.victims import VictimKind, victim_kind
+from tools.chaos.faults.processes import MEGABYTE, MemoryUsage, VictimKind, victim_kind
 from tools.chaos.receiver import observed_event
 from tools.chaos.scenario import RequestChannel
-from tools.chaos.stored_waits import CorrelationSnapshot
 from tools.load.http import split_response
 
 ORDER = FloodOrder(
@@ -63,16 +60,17 @@ def test_what_the_node_itself_is_made_of_is_left_alone(title: str) -> None:
     assert victim_kind(title) is None
 
 
-def test_an_unknown_fault_names_those_that_exist() -> None:
-    with pytest.raises(InputError, match="kill-shard"):
-        find_fault("meteor")
+def test_an_unknown_fault_names_those_that_exist(muster: FakeMuster) -> None:
+    run = muster.run("chaos", "run", "meteor")
+    assert run.exit_code == 2
+    assert "kill-shard" in run.stderr
     assert all(fault.name == name for name, fault in FAULTS.items())
 
 
 def test_a_flood_registers_and_calls_back_in_turn() -> None:
     (wait, register, first), (again, callback, second) = (build_request(ORDER, n) for n in (6, 7))
     assert wait == again
-    assert (register.door, callback.door) == (RequestChannel.REGISTER, RequestChannel.API)
+    assert (register.channel, callback.channel) == (RequestChannel.REGISTER, RequestChannel.API)
     assert first.startswith(b"POST /api/wait-states HTTP/1.1\r\n")
     head, _, body = second.partition(b"\r\n\r\n")
     assert f"X-Execution-Id: {wait.execution_id}".encode() in head
@@ -119,7 +117,7 @@ def test_data_that_is_nobody_s_is_somebody_else_s() -> None:
 
 
 def test_an_address_without_rows_is_kept_as_nothing() -> None:
-    kept = stored_correlation(CorrelationSnapshot())
+    kept = stored_correlation(None)
     assert kept.status is None
     assert (kept.lines, kept.parked) == ((), ())
 

@@ -21,9 +21,9 @@ PLACE: CorrelationKey = ("e-1", "c-1")
 OTHER: CorrelationKey = ("e-2", "c-1")
 
 
-def ack(door: RequestChannel, event_id: str = "", verdict: str = "", **more: object) -> Ack:
+def ack(channel: RequestChannel, event_id: str = "", verdict: str = "", **more: object) -> Ack:
     values = {"at": 0.0, "execution_id": "e-1", "correlation_id": "c-1", "shape": ScenarioShape.ALL}
-    return Ack(door=door, event_id=event_id, verdict=verdict, **values | more)  # type: ignore[arg-type]
+    return Ack(channel=channel, event_id=event_id, verdict=verdict, **values | more)  # type: ignore[arg-type]
 
 
 def line(number: int, event_id: str, kind: str = "received", of: str = "e-1:c-1") -> ObservedEvent:
@@ -165,7 +165,7 @@ def test_correlations_are_judged_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "doors", "ends"),
+    ("shape", "channels", "ends"),
     [
         (ScenarioShape.ALL, {RequestChannel.REGISTER, RequestChannel.API}, False),
         (
@@ -180,6 +180,6 @@ def test_correlations_are_judged_one_by_one() -> None:
     ],
 )
 def test_what_must_end_follows_from_what_was_acknowledged(
-    shape: ScenarioShape, doors: set[RequestChannel], ends: bool
+    shape: ScenarioShape, channels: set[RequestChannel], ends: bool
 ) -> None:
-    assert must_end([ack(door, shape=shape) for door in doors]) is ends
+    assert must_end([ack(channel, shape=shape) for channel in channels]) is ends

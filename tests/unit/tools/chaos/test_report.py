@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from tools.chaos.exercise import DrillResult
-from tools.chaos.fault import ChaosCheck, Disruption, summarize_durations
+from tools.chaos.fault import ChaosCheck, Disruption
 from tools.chaos.load import CallerStats
 from tools.chaos.reconcile import Finding, Reconciliation, Violation
 from tools.chaos.report import ChaosReport, reconciliation_view, report_view
@@ -17,7 +17,7 @@ ACCOUNT = Reconciliation(
     acknowledged=1_200, correlations=300, completed=280, watched=20, floor=100, verdicts={}
 )
 RESULT = DrillResult(
-    account=ACCOUNT, stats=CallerStats(), drained_after=1.25, given_up=0, ledger=Path("book.jsonl")
+    account=ACCOUNT, stats=CallerStats(), drained_after=1.25, given_up=0, ack_log=Path("book.jsonl")
 )
 REPORT = ChaosReport(
     fault="kills",
@@ -45,7 +45,7 @@ def test_a_clean_report_says_so_with_its_figures() -> None:
     assert REPORT.clean
     text = shown(REPORT)
     assert "1,200" in text
-    assert "serving again after 1.5 s (p50), 2.5 s (max), 2 blows" in text
+    assert "serving again after 1.5 s (p50), 2.5 s (max), 2 disruptions" in text
     assert "drained 1.2 s" in text
     assert "holds  memory is bounded: +3 MB" in text
     assert text.rstrip().endswith("kills, seed 7, 61 s: clean")
@@ -95,5 +95,7 @@ def test_the_document_has_every_figure() -> None:
     assert document["ledger"] == "book.jsonl"
 
 
-def test_no_durations_have_no_span() -> None:
-    assert summarize_durations([]) is None
+def test_nothing_felt_has_no_durations() -> None:
+    report = replace(REPORT, disruptions=[Disruption("nobody felt it", 3.0)])
+    assert report.document()["servingAgain"] is None
+    assert "serving again" not in shown(report)

@@ -17,7 +17,15 @@ from core.dispatch.job import Mode
 from core.dispatch.signature import format_secret, sign_standard
 from tests.support.command_line import FakeMuster, client_of
 from tools.demo.dispatch.panel import DispatchPanel, deliveries_table
-from tools.demo.dispatch.receiver import BUSY, OK, REFUSED, DemoDelivery, DemoReceiver
+from tools.demo.dispatch.receiver import (
+    BUSY,
+    OK,
+    REFUSED,
+    TOLERANCE,
+    DemoDelivery,
+    DemoReceiver,
+    is_signed_by,
+)
 from tools.demo.dispatch.run import (
     DispatchDemo,
     DispatchRun,
@@ -26,12 +34,10 @@ from tools.demo.dispatch.run import (
     order,
     order_text,
 )
-from tools.demo.dispatch.scenario import DispatchScenario, Facts
 from tools.demo.dispatch.script import SCENARIOS
 from tools.demo.dispatch.setup import SUBSCRIBERS, DemoNames, demo_subscriptions
-from tools.demo.dispatch.verify import TOLERANCE, is_signed_by
 from tools.demo.runner import play as play_scenario
-from tools.demo.scenario import ScenarioResult
+from tools.demo.scenario import Facts, ScenarioResult, ScriptedScenario
 from tools.demo.screen import results_table
 
 NOW = 1_900_000_000.0
@@ -191,16 +197,12 @@ def demo() -> DispatchDemo:
     def nobody(request: httpx.Request) -> httpx.Response:
         raise AssertionError(request.url)
 
-    return DispatchDemo(
-        muster=client_of(nobody),
-        receiver=DemoReceiver(),
-        names=DemoNames(run_id="ab12cd"),
-    )
+    return DispatchDemo(client_of(nobody), DemoReceiver(), DemoNames(run_id="ab12cd"))
 
 
 async def play(script: Script) -> tuple[ScenarioResult, str]:
     console = Console(width=100, force_terminal=False, color_system=None)
-    scene = DispatchScenario(
+    scene = ScriptedScenario(
         key="k", title="Title", description="Story.", facts=("a", "b"), play=script.play
     )
     with console.capture() as capture:
@@ -227,7 +229,7 @@ async def test_a_scene_is_right_only_if_all_of_it_is() -> None:
     }
     broken, _ = await play(Script(fault="Muster is away."))
     assert not broken.ok
-    assert broken.actual_sentence() == "Muster is away."
+    assert broken.actual_sentence == "Muster is away."
 
 
 async def test_a_scene_that_does_not_end_says_what_had_come(
@@ -242,8 +244,8 @@ async def test_a_scene_that_does_not_end_says_what_had_come(
             return ()
 
     late, _ = await play(Endless())
-    assert late.actual_sentence().startswith("not at its end after 0.01 s")
-    assert late.actual_sentence().endswith("billing customer-1: 1")
+    assert late.actual_sentence.startswith("not at its end after 0.01 s")
+    assert late.actual_sentence.endswith("billing customer-1: 1")
 
 
 def test_what_arrived_is_told_by_subscriber() -> None:
@@ -256,7 +258,7 @@ def test_what_arrived_is_told_by_subscriber() -> None:
     with (console := Console(width=120, color_system=None)).capture() as capture:
         console.print(deliveries_table(came))
         console.print(
-            results_table([ScenarioResult(scenario=SCENARIOS[0], actual=Facts(()), seconds=1.0)])
+            results_table([ScenarioResult(scenario=SCENARIOS[0], actual=Facts(), seconds=1.0)])
         )
     rows = {
         words[0]: words[1:]
@@ -320,7 +322,6 @@ async def test_what_was_made_is_taken_away_also_if_it_broke_off() -> None:
 
 async def test_a_pool_that_others_need_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tools.demo.dispatch.setup._POOL_TIMEOUT", 0.0)
-    monkeypatch.setattr("tools.demo.dispatch.setup._PAUSE", 0.0)
     asked: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -11,14 +11,25 @@ from rich.console import Console
 from cli.shell.errors import InputError
 from cli.shell.instance import Instance
 from tests.support.command_line import FakeMuster
-from tools.demo.gathers.behaviour import Behaviour, behaviour_of, direct_behaviour_of
-from tools.demo.gathers.call_log import Callback, ResourceCall
+from tools.demo.gathers.calls import (
+    Behaviour,
+    Callback,
+    ResourceCall,
+    behaviour_of,
+    direct_behaviour_of,
+)
 from tools.demo.gathers.command import curl_of, page_of
-from tools.demo.gathers.notes import make_notes
 from tools.demo.gathers.panel import GatherPanel, describe_event
+from tools.demo.gathers.resource import make_notes
 from tools.demo.gathers.run import PATIENT, foreign_notes, read_outcome
-from tools.demo.gathers.scenario import NAMES, GatherDemoOutcome, GatherScenario, GatherStrategy
-from tools.demo.gathers.script import SCENARIOS, custom_scenario
+from tools.demo.gathers.script import (
+    NAMES,
+    SCENARIOS,
+    GatherDemoOutcome,
+    GatherScenario,
+    GatherStrategy,
+    custom_scenario,
+)
 from tools.demo.scenario import ScenarioResult
 from tools.demo.screen import results_table
 
@@ -62,7 +73,7 @@ def test_the_timeline_is_the_one_of_the_specification() -> None:
         special=("resource-3 late",),
     )
     assert first.callbacks == 3
-    assert first.expected.sentence() == (
+    assert str(first.expected) == (
         "partial: ok, ok, TIMEOUT (respondents 2, errors 1, notes 6); resource-3 late"
     )
 

@@ -1,8 +1,8 @@
-"""The raw HTTP of load generators: where a request and a response end."""
+"""The raw HTTP of load generators: where a response ends."""
 
 import pytest
 
-from tools.load.http import request_length, split_response
+from tools.load.http import split_response
 
 ANSWER = (
     b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nContent-Length: 11\r\n\r\n{"ok":true}'
@@ -35,29 +35,3 @@ def test_an_answer_without_a_length_is_a_mistake() -> None:
 def test_an_answer_that_may_not_have_a_body_needs_no_length() -> None:
     raw = b"HTTP/1.1 204 No Content\r\nserver: x\r\n\r\n"
     assert split_response(raw) == (204, b"http/1.1 204 no content\r\nserver: x", b"")
-
-
-REQUEST_HEAD = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 5\r\n\r\n"
-REQUEST = REQUEST_HEAD + b"{...}"
-
-
-def test_a_request_ends_with_its_body() -> None:
-    assert request_length(REQUEST) == len(REQUEST)
-    assert request_length(REQUEST + REQUEST) == len(REQUEST)
-
-
-@pytest.mark.parametrize("length", range(len(REQUEST_HEAD)))
-def test_without_a_whole_head_nothing_is_known(length: int) -> None:
-    assert request_length(REQUEST_HEAD[:length]) == 0
-
-
-def test_a_request_without_a_body_ends_with_its_head() -> None:
-    request = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
-    assert request_length(request) == len(request)
-
-
-def test_the_length_may_come_last_or_first() -> None:
-    first = b"POST / HTTP/1.1\r\ncontent-length:2\r\nHost: here\r\n\r\n{}"
-    last = b"POST / HTTP/1.1\r\nHost: here\r\ncontent-length: 2\r\n\r\n{}"
-    assert request_length(first) == len(first)
-    assert request_length(last) == len(last)

@@ -1,13 +1,8 @@
 """How a noisy neighbour is judged: pure arithmetic over what a quiet tenant met."""
 
-from tools.chaos.faults.bystander import BystanderStats
-from tools.chaos.faults.neighbour import (
-    ALLOWED_SECONDS,
-    WINDOWS,
-    LatencyWindow,
-    NeighbourComparison,
-)
+from tools.chaos.faults.neighbour import WINDOWS, NeighbourComparison
 from tools.chaos.faults.noisy_tenant import NoiseResult
+from tools.chaos.latency import ALLOWED_SECONDS, LatencyWindow
 
 
 def compared(alone: float, beside: float, refused: int = 0) -> NeighbourComparison:
@@ -45,7 +40,7 @@ def test_who_was_never_answered_was_not_served() -> None:
     found = compared(0.1, 0.1)
     found.beside[:] = [LatencyWindow() for _ in range(WINDOWS)]
     assert not found.holds
-    assert BystanderStats().median > ALLOWED_SECONDS
+    assert LatencyWindow().median > ALLOWED_SECONDS
 
 
 def test_the_99th_of_a_hundred_counts() -> None:
@@ -54,8 +49,8 @@ def test_the_99th_of_a_hundred_counts() -> None:
 
 
 def test_a_bystander_counts_what_was_not_carried_out() -> None:
-    assert BystanderStats([0.1] * 3, ["503"]).failed == 0.25
-    assert BystanderStats().failed == 0.0
+    assert LatencyWindow([0.1] * 3, ["503"]).failure_share == 0.25
+    assert LatencyWindow().failure_share == 0.0
 
 
 def test_what_the_noise_was_allowed_to_do() -> None:
