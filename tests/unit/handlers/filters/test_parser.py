@@ -99,7 +99,8 @@ def test_where_the_library_has_a_value_it_is_ours(text: str) -> None:
         compiled = compile_expression(text)
     except InvalidExpressionError as refused:
         # The library has no such bound; anything else that it takes must be taken.
-        assert "could take too long" in str(refused), text
+        if "could take too long" not in str(refused):
+            raise
         reject()
     expected = environment().compile(text).eval(data=RECORD).value()
     assert compiled.evaluate(RECORD.get, {}) is expected, text
