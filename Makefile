@@ -43,7 +43,7 @@ test-units: $(VENV)/.installed
 # By the instances they need: an instance takes a while to start, and time from the others as long
 # as it runs. What shares one is together, and whoever needs others is not beside it.
 WITH_KAFKA   := kafka/test_kafka.py operations/test_slow_clients.py operations/test_stalls.py
-WITH_KAFKA   += kafka/test_kafka_cli.py kafka/test_restore_drill.py
+WITH_KAFKA   += kafka/test_kafka_changes.py kafka/test_kafka_cli.py kafka/test_restore_drill.py
 WITH_KAFKA   := $(WITH_KAFKA:%=tests/acceptance/%)
 OWN_INSTANCE := operations/test_cluster_front.py
 OWN_INSTANCE += operations/test_host_lifecycle.py operations/test_host_running.py
@@ -53,6 +53,7 @@ OWN_INSTANCE := $(OWN_INSTANCE:%=tests/acceptance/%)
 MORTAL       := tests/chaos/test_local.py tests/acceptance/operations/test_faults.py
 MORTAL       += tests/acceptance/access/test_secrets.py
 MORTAL       += tests/acceptance/gathers/test_gather_faults.py
+MORTAL       += tests/acceptance/records/test_record_faults.py
 ELSEWHERE    := $(WITH_KAFKA) $(OWN_INSTANCE) $(MORTAL)
 test-product: $(VENV)/.installed $(JARS) $(if $(FETCHED),,chromium)
 	$(PY) -m pytest tests/acceptance tests/ui $(ELSEWHERE:%=--ignore=%)

@@ -43,6 +43,7 @@ from serve_app.records import (
     records,
     templates,
 )
+from serve_app.triggers import idempotency
 from serve_app.waits import callbacks, inbox, stream, waits
 from services.shared.process import freeze_gc
 from settings.ingress import IngressOptions
@@ -78,6 +79,7 @@ _ROUTERS: tuple[APIRouter | HttpRouter, ...] = (
     data_paths.router,
     expressions.router,
     templates.router,
+    idempotency.router,
     monitoring.router,
     warnings.router,
     sample_webhook.router,

@@ -31,6 +31,7 @@ class Permission(StrEnum):
     COLLECTIONS_WRITE = "collections:write"
     RECORDS_READ = "records:read"
     RECORDS_WRITE = "records:write"
+    WORKFLOWS_READ = "workflows:read"
     METRICS_READ = "metrics:read"
     KEYS_WRITE = "keys:write"
     AUDIT_READ = "audit:read"

@@ -15,6 +15,7 @@ from tests.acceptance.events.type_isolation import TYPE_ISOLATION
 from tests.acceptance.records.collection_isolation import COLLECTION_ISOLATION
 from tests.acceptance.records.path_isolation import PATH_ISOLATION
 from tests.acceptance.records.record_isolation import RECORD_ISOLATION
+from tests.acceptance.triggers.idempotency_isolation import IDEMPOTENCY_ISOLATION
 from tests.support.letters import new_topic, store_dead_letters, undecodable_record
 from tests.support.operations import Operation
 from tests.support.problem import assert_problem
@@ -311,6 +312,7 @@ ISOLATION: dict[str, Callable[[Product, Belongings], None]] = {
     **COLLECTION_ISOLATION,
     **PATH_ISOLATION,
     **RECORD_ISOLATION,
+    **IDEMPOTENCY_ISOLATION,
     "listInbox": _lists_no_event_of_it,
     "showInboxEvent": _cannot_touch("GET"),
     "retryInboxEvent": _cannot_touch("POST", "/retry"),

@@ -1,6 +1,5 @@
-"""Others follow what happens to records: webhooks by subscriptions, and Kafka."""
+"""Others follow what happens to records: webhooks by subscriptions."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -10,14 +9,12 @@ import pytest
 from core.records.validation import MASK
 from tests.acceptance.records.test_records import Orders, make_orders
 from tests.support.dispatching import DispatchApi
-from tests.support.kafka import Kafka
 from tests.support.problem import assert_problem, faulty_fields
 from tests.support.product import Product, until
 from tests.support.receiver import Delivery, Target
 from tests.support.subscriptions import subscription_body
 from tests.support.tenants import another_tenant
 
-CHANGES = "emf.record.changed"
 RESERVED = "muster:records:orders:created"
 
 
@@ -137,21 +134,3 @@ def test_nobody_else_sends_such_events(product: Product, send: Any, field: str) 
     document = assert_problem(reply, 422, "invalid")
     assert faulty_fields(document) == {field}
     assert "when a record changes" in reply.text
-
-
-def test_kafka_is_told_of_every_change(impatient: Product, kafka: Kafka) -> None:
-    asyncio.run(kafka.create_topic(CHANGES, partitions=3))
-    orders = make_orders(impatient.http)
-    made = orders.create(card="4111 1111")
-    path = f"{orders.path}/{made['id']}"
-    impatient.http.patch(path, json={"status": "paid"})
-    impatient.http.delete(path)
-    records = asyncio.run(kafka.consume(CHANGES, 3))
-    assert {record.key for record in records} == {f"default:{orders.name}".encode()}
-    told = [json.loads(record.value) for record in records]
-    assert [one["changeType"] for one in told] == ["CREATED", "UPDATED", "DELETED"]
-    assert [one["version"] for one in told] == [1, 2, 3]
-    assert told[1]["changedFields"] == ["status"]
-    assert told[1]["previousData"]["status"] == "open"
-    assert not any(b"4111" in record.value for record in records)
-    assert impatient.http.get("/metrics").status_code == 200

@@ -36,6 +36,7 @@ ASKED_BY_POST = {
     "/control/data-paths/resolve",
     "/control/expressions/validate",
     "/control/expressions/evaluate",
+    "/control/idempotency/preview",
     "/control/templates/render",
 }
 
