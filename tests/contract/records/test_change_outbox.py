@@ -40,6 +40,24 @@ async def test_both_outboxes_point_at_the_change_in_the_order_of_writing(
     assert (await change_outbox.event_backlog(pool)).rows == 0
 
 
+async def test_a_large_backlog_is_counted_up_to_a_limit(
+    pool: Pool, tenant: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for whose, count in ((tenant, 9), (other, 2)):
+        orders = await RecordWriter.of(pool, whose)
+        orders.topic = "changes"
+        for number in range(count):
+            await orders.write(f"r{number}")
+    await pool.execute("update event_outbox set created_at = now() - interval '1 hour'"
+                       " where outbox_id = (select min(outbox_id) from event_outbox)")  # fmt: skip
+    monkeypatch.setattr(change_outbox, "MAX_COUNTED", 3)
+    assert (await change_outbox.message_backlog(pool)).rows == 3
+    events = await change_outbox.event_backlog(pool)
+    assert (events.rows, events.oldest) == (3 + 2, pytest.approx(3_600, abs=60))
+    monkeypatch.setattr(change_outbox, "MAX_COUNTED_TENANTS", 1)
+    assert (await change_outbox.event_backlog(pool)).rows == 3
+
+
 async def test_nobody_to_tell_leaves_no_row(pool: Pool, tenant: int) -> None:
     orders = await RecordWriter.of(pool, tenant)
     orders.followed = frozenset({ChangeKind.DELETED})
