@@ -84,6 +84,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     address: RecordAddress
     version: int
+    revision: int = 0
+    """Stays while the version moves: it counts what changes a row and is no change of the record."""
     data: Mapping[str, Any]
     indexed: tuple[str | None, str | None, str | None] = (None, None, None)
     created_at: float

@@ -195,6 +195,7 @@ def _next_state(
     return Record(
         address=message.address,
         version=1 if current is None else current.version + 1,
+        revision=0 if current is None else current.revision,
         data=data,
         indexed=schema.indexed_columns(data),
         created_at=now if stored is None else stored.created_at,

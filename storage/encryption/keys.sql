@@ -180,8 +180,9 @@ select r.tenant_id, r.collection_no, r.record_id, r.collection_no || '/' || r.re
  limit $4;
 
 -- name: replace_record_secrets
--- The version stays: the record is the same. Its history keeps what was encrypted under old keys,
--- and shows it to nobody.
+-- The version stays: the record is the same. The revision moves, so that no change that was decided
+-- before writes the old values back. Its history keeps what was encrypted under old keys, and shows
+-- it to nobody.
 -- Served by: records_pkey.
 with free as (
     select r.tenant_id, r.collection_no, r.record_id, n.renewed
@@ -193,7 +194,7 @@ with free as (
        for update of r skip locked
 )
 update records r
-   set data = r.data || free.renewed
+   set data = r.data || free.renewed, revision = r.revision + 1
   from free
  where r.tenant_id = any(array[free.tenant_id]) and r.collection_no = free.collection_no
    and r.record_id = free.record_id

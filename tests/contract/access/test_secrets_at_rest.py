@@ -13,7 +13,7 @@ from actors.maintenance.maintenance_actor import EncryptionSweep
 from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
-from core.records.record import RecordAddress
+from core.records.record import Record, RecordAddress
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import subscriptions, webhook_secrets
 from storage.dispatch.job_queue import JobQueue
@@ -23,6 +23,7 @@ from storage.encryption.cipher import KeyRing, MissingKeyError, install, key_rin
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
 from storage.encryption.secret_values import encrypt_record_field
+from storage.entities.loader import load_entities
 from storage.entities.transactions import flush_transactions
 from storage.gathers import resources
 from storage.kafka import outbox
@@ -30,7 +31,7 @@ from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from tests.support.dispatch import JobFactory
 from tests.support.plain_secrets import find_plain
-from tests.support.records import create_collection, created, transaction
+from tests.support.records import changed, create_collection, created, transaction
 from tests.support.stored_secrets import (
     AUTH,
     CARDS,
@@ -197,6 +198,36 @@ async def test_a_walk_goes_from_record_to_record_and_from_collection_to_collecti
     use(NEW, OLD)
     assert (await rotation.rotate(pool)).renewed == 10
     assert await counts(pool) == {key_id(NEW): 10}
+
+
+async def test_a_change_that_was_decided_before_does_not_write_old_values_back(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    number = await create_collection(pool, jobs.tenant, CARDS)
+    address = RecordAddress(jobs.tenant, number, "r1")
+    made = created(address, card=encrypt_record_field(address, "card", MARKER))
+    other = created(RecordAddress(jobs.tenant, number, "r2"), name="Jo")
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, one)) for one in (made, other)])
+        use(NEW, OLD)
+        assert (await rotation.rotate(pool)).renewed == 1
+        alone = transaction((made, changed(made, "t2", name="Jo")), turn_id="t2")
+        assert await flush_transactions(conn, [alone]) == {0}
+        together = transaction(
+            (other, changed(other, "t2", name="Al")),
+            (made, changed(made, "t2", name="Al")),
+            turn_id="t2",
+        )
+        assert await flush_transactions(conn, [together]) == {0}
+        assert await counts(pool) == {key_id(NEW): 1}
+        loaded = await load_entities(conn, [made.ref, other.ref])
+        assert loaded[other.ref] == other
+        current = loaded[made.ref]
+        assert isinstance(current, Record)
+        assert (current.version, current.revision) == (1, 1)
+        again = transaction((current, changed(current, "t2", name="Jo")), turn_id="t2")
+        assert await flush_transactions(conn, [again]) == set()
+    assert await counts(pool) == {key_id(NEW): 1}
 
 
 async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:
