@@ -15,6 +15,8 @@ from core.records.values import COMPUTED, normalize_value
 MAX_PROBLEMS = 100
 MASK = "•••"
 """Shown for a value that is encrypted; sent back, it means the value that is stored."""
+CIPHERTEXT_PREFIX = "enc:1:"
+"""What an encrypted value begins with where it is stored: a text of a caller must not."""
 _IS_REQUIRED = "is required"
 _LENIENT = frozenset({RecordWrite.REPLACE, RecordWrite.UPSERT})
 

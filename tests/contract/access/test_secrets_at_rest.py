@@ -22,7 +22,7 @@ from storage.encryption import reencryption, rotation
 from storage.encryption.cipher import KeyRing, MissingKeyError, install, key_ring
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
-from storage.encryption.secret_values import encrypt_record_field
+from storage.encryption.secret_values import encrypt_record_field, record_field_at
 from storage.entities.loader import load_entities
 from storage.entities.transactions import flush_transactions
 from storage.gathers import resources
@@ -228,6 +228,31 @@ async def test_a_change_that_was_decided_before_does_not_write_old_values_back(
         again = transaction((current, changed(current, "t2", name="Jo")), turn_id="t2")
         assert await flush_transactions(conn, [again]) == set()
     assert await counts(pool) == {key_id(NEW): 1}
+
+
+async def test_texts_that_look_encrypted_do_not_stop_a_rotation(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    """They were stored before their field became ENCRYPTED, or belong to another record."""
+    number = await create_collection(pool, jobs.tenant, CARDS)
+    one, other = (RecordAddress(jobs.tenant, number, name) for name in ("r1", "r2"))
+    moved = encrypt_record_field(other, "card", MARKER)
+    cards = ("enc:1:", "enc:1:k:x", f"enc:1:{'z' * 16}:{'A' * 40}", f"enc:1:{'0' * 16}:ü", moved)
+    made = [created(RecordAddress(jobs.tenant, number, f"c{n}"), card=card)
+            for n, card in enumerate(cards)]  # fmt: skip
+    made.append(created(one, card=encrypt_record_field(one, "card", MARKER)))
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, each)) for each in made])
+    use(OLD)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    done = await rotation.rotate(pool)
+    assert (done.renewed, done.unreadable, done.released) == (5, {}, [key_id(OLD)])
+    stored = dict(await pool.fetch("select record_id, data ->> 'card' from records"))
+    assert stored["c4"] == moved
+    for n, card in enumerate(cards[:4]):
+        location = record_field_at(jobs.tenant, number, f"c{n}", "card")
+        assert key_ring().decrypt(stored[f"c{n}"], location).decode() == card
 
 
 async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:
