@@ -259,6 +259,12 @@ async def to_reindex(pool: Pool, limit: int) -> list[CollectionRow]:
     return await _table.all(pool, "collections_to_reindex", limit)
 
 
+async def is_current(pool: Pool, row: CollectionRow) -> bool:
+    """Return whether a collection still has the version that was read."""
+    found: bool = await pool.fetchval(Q["collection_has_version"], row.collection_no, row.version)
+    return found
+
+
 async def finish_reindexing(pool: Pool, row: CollectionRow) -> None:
     """Let listings use the columns, unless the definition has changed since it was read."""
     async with pool.acquire() as conn, conn.transaction():
