@@ -193,7 +193,9 @@ async def change(
         new = replace(
             new,
             version=version,
-            definition=msgspec.structs.replace(new.definition, version=version),
+            definition=msgspec.structs.replace(
+                new.definition, version=version, masked=tuple(sorted(row.definition.hidden))
+            ),
         )
         await check(conn, tenant, new.definition, validate)
         unfilled = {*row.unfilled, *unfilled_slots(row.definition, new.definition)}

@@ -13,6 +13,7 @@ from actors.maintenance.maintenance_actor import EncryptionSweep
 from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
+from core.records.field import FieldDefinition, FieldType
 from core.records.record import Record, RecordAddress
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import subscriptions, webhook_secrets
@@ -253,6 +254,25 @@ async def test_texts_that_look_encrypted_do_not_stop_a_rotation(
     for n, card in enumerate(cards[:4]):
         location = record_field_at(jobs.tenant, number, f"c{n}", "card")
         assert key_ring().decrypt(stored[f"c{n}"], location).decode() == card
+
+
+async def test_what_is_still_encrypted_of_a_field_that_once_was_is_renewed(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    card = FieldDefinition(name="card", type=FieldType.STRING)
+    number = await create_collection(
+        pool, jobs.tenant, msgspec.structs.replace(CARDS, fields=(card,), masked=("card",))
+    )
+    one, other = (RecordAddress(jobs.tenant, number, name) for name in ("r1", "r2"))
+    secret = created(one, card=encrypt_record_field(one, "card", MARKER))
+    plain = created(other, card="plain by now")
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, each)) for each in (secret, plain)])
+    use(NEW, OLD)
+    assert (await rotation.rotate(pool)).renewed == 1
+    assert await counts(pool) == {key_id(NEW): 1}
+    stored = dict(await pool.fetch("select record_id, data ->> 'card' from records"))
+    assert stored["r2"] == "plain by now"
 
 
 async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:

@@ -99,6 +99,13 @@ def test_a_text_that_looks_encrypted_is_refused_unless_it_is_there_already() -> 
     assert state.record.data["name"] == "enc:1:k:x"
 
 
+def test_a_field_that_was_encrypted_keeps_what_is_stored_when_it_is_sent_back_masked() -> None:
+    known = schema(msgspec.structs.replace(ORDER, masked=("name",)))
+    found = check_fields(known, W.REPLACE, {**NEW, "name": MASK})
+    assert (found.kept, found.problems) == (("name",), ())
+    assert "name" not in found.fields
+
+
 def test_an_upsert_creates_or_merges() -> None:
     created = written(W.UPSERT, fields=NEW)
     merged = written(W.UPSERT, created.record, turn_id="t2", fields={"total": 20})
