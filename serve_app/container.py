@@ -36,6 +36,7 @@ from services.kafka.ingest import IngestDeps
 from services.kafka.ingest_store import RedriveStore
 from services.kafka.redrive import Redrive
 from services.operations.warning_writer import WarningWriter
+from services.records.definition_changes import DefinitionChanges
 from services.records.path_services import PathServices
 from services.records.record_collections import RecordCollections
 from services.records.record_deletion import RecordDeletion
@@ -90,7 +91,10 @@ class Replica:
         self.listings = Listings(
             Database(client.listing_pool, timeout), LISTING_CONNECTIONS, timeout
         )
-        self.paths = PathServices(self.listings, MASK)
+        self.paths, self.definition_changes = (
+            PathServices(self.listings, MASK),
+            DefinitionChanges(self.database, timeout),
+        )
         self.new_id = IdGenerator(IdLeases(client.pool, "ingress"), client.clock.now)
         bound = self.database.bind
         # Requests do not wait until the time of a key's last use is stored.

@@ -66,10 +66,18 @@ class CollectionDefinition(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     version: int = 1
     slots: IndexSlots = NO_SLOTS
     """The indexed field in each of the columns `indexed_1` to `indexed_3` of records."""
+    masked: tuple[str, ...] = ()
+    """The fields that were ENCRYPTED in earlier versions; stored values may still be secrets."""
 
     @cached_property
     def by_name(self) -> Mapping[str, FieldDefinition]:
         return {field.name: field for field in self.fields}
+
+    @cached_property
+    def hidden(self) -> frozenset[str]:
+        """Return the fields whose values nobody is shown: they are ENCRYPTED, or once were."""
+        encrypted = {one.name for one in self.fields if one.type is FieldType.ENCRYPTED}
+        return frozenset(encrypted.union(self.masked))
 
     @cached_property
     def refers_to(self) -> frozenset[str]:

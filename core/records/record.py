@@ -84,6 +84,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     address: RecordAddress
     version: int
+    revision: int = 0
+    """Counts what changes the row and is no change of the record: encrypting it anew."""
     data: Mapping[str, Any]
     indexed: tuple[str | None, str | None, str | None] = (None, None, None)
     created_at: float

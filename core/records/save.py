@@ -19,7 +19,7 @@ from core.records.messages import (
 )
 from core.records.record import ChangeKind, Record, RecordChange, add_turn
 from core.records.record_schema import RecordSchema, UniqueKey
-from core.records.validation import check_fields, missing_fields
+from core.records.validation import CIPHERTEXT_PREFIX, check_fields, missing_fields
 from core.records.values import COMPUTED, number_text
 from core.shared.entities import Row
 from core.shared.timestamps import to_iso
@@ -157,7 +157,25 @@ def _document(
         scope = {"previous": dict(before), "now": to_iso(now), "user": message.user}
         data, unsolved = schema.compute(data, scope)
         problems += unsolved
+    problems += _forged_values(before, data, schema)
     return data, [*problems, *missing_fields(schema, data)]
+
+
+def _forged_values(
+    before: Mapping[str, Any], data: Mapping[str, Any], schema: RecordSchema
+) -> list[FieldProblem]:
+    """Return a problem for each new text that would be taken for an encrypted value.
+
+    Its field may become ENCRYPTED, or have been.
+    """
+    return [
+        FieldProblem(name, f"a text that does not begin with {CIPHERTEXT_PREFIX}")
+        for name, value in data.items()
+        if isinstance(value, str)
+        and value.startswith(CIPHERTEXT_PREFIX)
+        and name not in schema.encrypted
+        and before.get(name) != value
+    ]
 
 
 def _merged(
@@ -195,6 +213,7 @@ def _next_state(
     return Record(
         address=message.address,
         version=1 if current is None else current.version + 1,
+        revision=0 if current is None else current.revision,
         data=data,
         indexed=schema.indexed_columns(data),
         created_at=now if stored is None else stored.created_at,

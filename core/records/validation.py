@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from core.records.collection import SYSTEM_FIELDS
-from core.records.field import FieldDefinition, FieldType
+from core.records.field import FieldDefinition
 from core.records.json_values import InvalidValueError
 from core.records.messages import FieldProblem, RecordWrite
 from core.records.record_schema import RecordSchema
@@ -15,6 +15,8 @@ from core.records.values import COMPUTED, normalize_value
 MAX_PROBLEMS = 100
 MASK = "•••"
 """Shown for a value that is encrypted; sent back, it means the value that is stored."""
+CIPHERTEXT_PREFIX = "enc:1:"
+"""What an encrypted value begins with where it is stored: a text of a caller must not."""
 _IS_REQUIRED = "is required"
 _LENIENT = frozenset({RecordWrite.REPLACE, RecordWrite.UPSERT})
 
@@ -24,7 +26,7 @@ class CheckedFields(NamedTuple):
 
     fields: dict[str, Any]
     kept: tuple[str, ...] = ()
-    """Encrypted fields that were sent back as they were shown."""
+    """Masked fields that were sent back as they were shown."""
     problems: tuple[FieldProblem, ...] = ()
 
 
@@ -44,7 +46,7 @@ def check_fields(
             continue
         if field is None:
             problems.append(_unknown(schema, name))
-        elif value == MASK and field.type is FieldType.ENCRYPTED:
+        elif value == MASK and name in schema.definition.hidden:
             kept.append(name)
         else:
             _read(schema, field, value, fields, problems)

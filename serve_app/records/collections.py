@@ -1,7 +1,7 @@
 """Collections over HTTP."""
 
 import time
-from typing import Annotated
+from typing import Annotated, ParamSpec, TypeVar
 
 from fastapi import Path, Query
 
@@ -22,7 +22,7 @@ from serve_app.http.field_errors import FieldError
 from serve_app.http.page import CountedPage, Page
 from serve_app.http.preconditions import IfMatch, expected_version
 from serve_app.http.problems import invalid_fields
-from serve_app.http.router import Context, HttpRouter, refuse
+from serve_app.http.router import Context, HttpRouter, refuse, unless_refused
 from serve_app.records.collection_models import (
     CollectionPatch,
     CollectionQuery,
@@ -38,6 +38,7 @@ from serve_app.records.collection_models import (
     fields_of,
 )
 from services.records.definition_preview import DefinitionPreview, check_records
+from services.shared.database import TenantQuery
 from storage.records import collections, record_scan
 from storage.records.collections import (
     CollectionFilter,
@@ -46,6 +47,9 @@ from storage.records.collections import (
     VersionNote,
 )
 from storage.records.record_scan import ScannedRecord
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 MAX_VERSION = 2**31 - 1
 VersionNumber = Annotated[int, Path(alias="version", ge=1, le=MAX_VERSION)]
@@ -78,6 +82,17 @@ async def find_collection(name: str, context: Context) -> CollectionRow:
     )
 
 
+async def _write(
+    context: Context,
+    change: TenantQuery[P, T | CollectionRefusal],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> T:
+    """Change definitions in the turn of the tenant; answer the request if that is refused."""
+    run = context.replica.definition_changes.run
+    return unless_refused(await run(change, context.tenant, *args, **kwargs))
+
+
 @router.post(status=201)
 async def create_collection(body: CollectionRequest, context: Context) -> CollectionView:
     """Create a collection. All that is wrong with it is reported at once."""
@@ -90,7 +105,7 @@ async def create_collection(body: CollectionRequest, context: Context) -> Collec
         definition=CollectionDefinition(name=body.name, fields=fields, slots=assign_slots(fields)),
     )
     note = VersionNote(context.caller.prefix, body.note)
-    return CollectionView.of(await context.write(collections.create, new, note, check_definition))
+    return CollectionView.of(await _write(context, collections.create, new, note, check_definition))
 
 
 @router.get()
@@ -137,20 +152,20 @@ async def _change(
 ) -> CollectionView:
     note = VersionNote(context.caller.prefix, body.note, expected_version(if_match))
     return CollectionView.of(
-        await context.write(collections.change, name, body.edit, note, check_definition)
+        await _write(context, collections.change, name, body.edit, note, check_definition)
     )
 
 
 @router.delete("/{id}")
 async def archive_collection(name: NamedCollection, context: Context) -> None:
     """Archive a collection that no other one refers to. Its records can be read, not written."""
-    await context.write(collections.archive, name)
+    await _write(context, collections.archive, name)
 
 
 @router.post("/{id}/activate")
 async def activate_collection(name: NamedCollection, context: Context) -> CollectionView:
     """Activate an archived collection: its records can be written again."""
-    return CollectionView.of(await context.write(collections.activate, name, check_definition))
+    return CollectionView.of(await _write(context, collections.activate, name, check_definition))
 
 
 @router.get("/{id}/versions")

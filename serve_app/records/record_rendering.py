@@ -27,8 +27,8 @@ _position = msgspec.json.Decoder(tuple[str, str])
 
 
 def masked(collection: RecordCollection, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document in the order of its fields; encrypted values stay in the database."""
-    hidden, known = collection.schema.encrypted, collection.schema.definition.by_name
+    """Return a document in the order of its fields; secret values stay in the database."""
+    hidden, known = collection.schema.definition.hidden, collection.schema.definition.by_name
     ordered = {name: data[name] for name in known if name in data}
     return {
         name: MASK if name in hidden and value is not None else value

@@ -151,7 +151,10 @@ async def _rollups(
             )
             slots = () if details is None else details.slots
             found[field.name] = None
-            if details is not None and field.rollup.relationship in slots:
+            is_hidden = (
+                details is not None and field.rollup.field in details.schema.definition.hidden
+            )
+            if details is not None and not is_hidden and field.rollup.relationship in slots:
                 place = (details.collection_no, slots.index(field.rollup.relationship))
                 found[field.name] = await context.list(
                     rollups.sum_up, *place, field.rollup, record_id

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Protocol
 
 from core.records.collection import Collections
 from core.records.data_path import DataPath, InvalidDataPathError
-from core.records.field import FieldType
 from core.records.path_batch import PathBatch, PathPlan, PathRow, Root
 from core.records.path_tree import PathStep, build_tree
 from core.records.path_validator import validate_data_path
@@ -28,8 +27,8 @@ class TracedPaths(NamedTuple):
 
 class PlannedPaths(NamedTuple):
     plan: PathPlan
-    encrypted: frozenset[str]
-    """The paths that end at an encrypted field."""
+    hidden: frozenset[str]
+    """The paths that end at a field that is ENCRYPTED, or once was."""
 
 
 class DataPathResolver:
@@ -42,7 +41,7 @@ class DataPathResolver:
     def __init__(
         self, collections: CollectionReader, follow: FollowPaths, mask: str | None = None
     ) -> None:
-        """Take `mask` as the value of every encrypted field, or show these as they are stored."""
+        """Take `mask` as the value of every hidden field, or show these as they are stored."""
         self._collections = collections
         self._follow = follow
         self._mask = mask
@@ -56,10 +55,9 @@ class DataPathResolver:
         """
         reached = await self._collections.along(tenant, root, paths)
         name, definitions = reached.root.definition.name, reached.definitions
-        ends = {str(path): _terminal_type(path, name, definitions) for path in paths}
+        hidden = {str(path) for path in paths if _is_hidden(path, name, definitions)}
         plan = PathPlan(tenant, name, build_tree(paths, name, definitions), reached.numbers)
-        encrypted = {path for path, kind in ends.items() if kind is FieldType.ENCRYPTED}
-        return PlannedPaths(plan, frozenset(encrypted))
+        return PlannedPaths(plan, frozenset(hidden))
 
     async def resolve(self, tenant: int, root: str, path: DataPath, record: Root) -> Any:
         """Resolve one path."""
@@ -94,14 +92,16 @@ class DataPathResolver:
         return TracedPaths(self._masked(values, planned), steps, is_root_found)
 
     def _masked(self, values: dict[str, Any], planned: PlannedPaths) -> dict[str, Any]:
-        if self._mask is None or not planned.encrypted:
+        if self._mask is None or not planned.hidden:
             return values
-        hidden = {name for name in planned.encrypted if values[name] is not None}
+        hidden = {name for name in planned.hidden if values[name] is not None}
         return values | dict.fromkeys(hidden, self._mask)
 
 
-def _terminal_type(path: DataPath, root: str, collections: Collections) -> FieldType | None:
+def _is_hidden(path: DataPath, root: str, collections: Collections) -> bool:
+    """Return whether a path ends at a field whose values nobody is shown."""
     found = validate_data_path(path, root, collections)
     if not found.valid:
         raise InvalidDataPathError(f"{path}: {found.error_message}")
-    return found.terminal_field_type
+    ends_in = collections.get(found.terminal_collection_name or "")
+    return ends_in is not None and found.terminal_field_name in ends_in.hidden

@@ -95,6 +95,8 @@ def _condition(
         raise InvalidError(name, f"one of the operators {', '.join(_OPERATORS)}")
     if field.type in _UNFILTERED:
         raise InvalidError(name, f"another field: a {field.type} cannot be filtered by")
+    if field.name in schema.definition.hidden:
+        raise InvalidError(name, "another field: this one was ENCRYPTED before, and is masked")
     texts = text.split(",") if operator == "in" else [text]
     if len(texts) > MAX_CHOICES:
         raise InvalidError(name, f"at most {MAX_CHOICES} values")
@@ -134,8 +136,9 @@ def _sorted_by(schema: RecordSchema, slots: tuple[str | None, ...], sort: str | 
     name = (sort or "id").removeprefix("-")
     if name == "id":
         return None
-    if name not in slots:
-        known = ", ".join(["id", *(one for one in slots if one is not None)])
+    hidden = schema.definition.hidden  # a cursor would show what sorts a listing
+    if name not in slots or name in hidden:
+        known = ", ".join(["id", *(one for one in slots if one is not None and one not in hidden)])
         raise InvalidError("sort", f"an indexed field of {schema.definition.name}: {known}")
     return name
 

@@ -6,21 +6,24 @@ base64 of nonce, ciphertext and tag. Other values were stored before encryption 
 
 import binascii
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from core.access.secret_keys import key_id
+from core.access.secret_keys import ID_BYTES, key_id
+from core.records.validation import CIPHERTEXT_PREFIX
 from core.shared.config import Config
 from core.shared.errors import MusterError, UnavailableError
 from storage.encryption import key_file
 
-PREFIX = "enc:1:"
+PREFIX = CIPHERTEXT_PREFIX
 NONCE_SIZE, TAG_SIZE = 12, 16
 SETTING = "MUSTER_SECRET_KEY"
 RETRY_AFTER = 60
+_KEY_ID = re.compile(f"[0-9a-f]{{{2 * ID_BYTES}}}")
 
 
 class MissingKeyError(UnavailableError):
@@ -146,15 +149,28 @@ def key_id_of(text: str) -> str | None:
     return text.split(":", 3)[2] if is_encrypted(text) else None
 
 
+def is_ciphertext(text: str) -> bool:
+    """Return whether a text has the form of an encrypted value; only its key can tell if it is."""
+    if not is_encrypted(text):
+        return False
+    name, data = _split(text)
+    return len(data) >= NONCE_SIZE + TAG_SIZE and _KEY_ID.fullmatch(name) is not None
+
+
 def _parse(text: str, location: Location) -> tuple[str, bytes]:
-    parts = text.split(":", 3)
-    try:
-        data = binascii.a2b_base64(parts[3], strict_mode=True)
-    except (binascii.Error, IndexError):
-        data = b""
+    name, data = _split(text)
     if len(data) < NONCE_SIZE + TAG_SIZE:
         raise DamagedSecretError(f"{location} is cut short or damaged: set it anew")
-    return parts[2], data
+    return name, data
+
+
+def _split(text: str) -> tuple[str, bytes]:
+    """Return the id of the key, and what is encrypted: nothing if it is not base64."""
+    parts = text.split(":", 3)
+    try:
+        return parts[2], binascii.a2b_base64(parts[3], strict_mode=True)
+    except (ValueError, IndexError):
+        return parts[2], b""
 
 
 class _Installed:

@@ -153,19 +153,27 @@ update resources r
 returning 1;
 
 -- name: record_secrets_after
--- The values of encrypted fields. Collections without such fields are left out.
+-- The values of encrypted fields, and what is still encrypted of fields that once were. Collections
+-- without such fields are left out.
 -- Served by: records_pkey.
 with encrypted as materialized (
-    select c.tenant_id, c.collection_no, array_agg(f ->> 'name') as names
+    select c.tenant_id, c.collection_no,
+           array_agg(f.name) filter (where f.is_encrypted) as names,
+           array_agg(distinct f.name) as all_names
       from collections c
-     cross join lateral json_array_elements(c.definition -> 'fields') as f
-     where f ->> 'type' = 'ENCRYPTED'
+     cross join lateral (
+           select d ->> 'name' as name, true as is_encrypted
+             from json_array_elements(c.definition -> 'fields') as d
+            where d ->> 'type' = 'ENCRYPTED'
+            union all
+           select m, false from json_array_elements_text(c.definition -> 'masked') as m) as f
      group by c.tenant_id, c.collection_no
 )
 select r.tenant_id, r.collection_no, r.record_id, r.collection_no || '/' || r.record_id as place,
        (select jsonb_object_agg(name, r.data -> name)
-          from unnest(e.names) as name
-         where jsonb_typeof(r.data -> name) = 'string')::text as data
+          from unnest(e.all_names) as name
+         where jsonb_typeof(r.data -> name) = 'string'
+           and (name = any(e.names) or starts_with(r.data ->> name, 'enc:1:')))::text as data
   from encrypted e
  cross join lateral (
        select k.tenant_id, k.collection_no, k.record_id, k.data
@@ -180,8 +188,9 @@ select r.tenant_id, r.collection_no, r.record_id, r.collection_no || '/' || r.re
  limit $4;
 
 -- name: replace_record_secrets
--- The version stays: the record is the same. Its history keeps what was encrypted under old keys,
--- and shows it to nobody.
+-- The version stays: the record is the same. The revision moves, so that no change that was decided
+-- before writes the old values back. Its history keeps what was encrypted under old keys, and shows
+-- it to nobody.
 -- Served by: records_pkey.
 with free as (
     select r.tenant_id, r.collection_no, r.record_id, n.renewed
@@ -193,7 +202,7 @@ with free as (
        for update of r skip locked
 )
 update records r
-   set data = r.data || free.renewed
+   set data = r.data || free.renewed, revision = r.revision + 1
   from free
  where r.tenant_id = any(array[free.tenant_id]) and r.collection_no = free.collection_no
    and r.record_id = free.record_id

@@ -33,6 +33,8 @@ class ReencryptionProgress:
     """Rows whose secrets were encrypted again."""
     busy: int = 0
     """Rows that another process changed or locked; the next walk encrypts them."""
+    passed: int = 0
+    """Rows with values that no key decrypts, which stay as they are."""
     unreadable: Counter[str] = field(default_factory=Counter)
     """Secrets whose key is missing or that are damaged, by key."""
 
@@ -94,6 +96,10 @@ async def _renew(
             walk.unreadable.update(key for key in keys if key is not None and is_due(key))
             continue
         old = [row[column.name] for column in table.columns]
+        if renewed == old:
+            log.warning("encryption.passed", table=table.name, tenant=row["tenant_id"])
+            walk.passed += 1
+            continue
         changes.append((*_key(table, row), *old, *renewed))
     if changes:
         done = await pool.fetch(

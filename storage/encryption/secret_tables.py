@@ -8,7 +8,14 @@ import msgspec
 
 from core.gathers.gather import Resource
 from storage.encryption import secret_values
-from storage.encryption.cipher import Location, is_encrypted, key_id_of, key_ring
+from storage.encryption.cipher import (
+    DamagedSecretError,
+    Location,
+    is_ciphertext,
+    is_encrypted,
+    key_id_of,
+    key_ring,
+)
 
 _resource = msgspec.json.Decoder(Resource)
 _values = msgspec.json.Decoder(dict[str, str])
@@ -82,17 +89,37 @@ def _renew_resource(raw: str, location: Location) -> str:
 
 def _key_of_record(raw: str | None) -> str | None:
     """Return a key of a record's secret values: one that is not the current, if there is any."""
-    keys = {key_id_of(value) or PLAIN for value in _values.decode(raw or "{}").values()}
+    keys = {_key_of_value(value) for value in _values.decode(raw or "{}").values()}
     return min(keys, key=lambda key: (key == key_ring().current, key), default=None)
 
 
+def _key_of_value(value: str) -> str:
+    return (key_id_of(value) if is_ciphertext(value) else None) or PLAIN
+
+
 def _renew_record(raw: str, location: Location) -> str:
-    renewed = {}
-    for name, value in _values.decode(raw).items():
-        place = replace(location, column=name)
-        plain = key_ring().decrypt(value, place) if is_encrypted(value) else value.encode()
-        renewed[name] = key_ring().encrypt(plain, place)
-    return msgspec.json.encode(renewed).decode()
+    values = _values.decode(raw)
+    renewed = {
+        name: _renew_value(value, replace(location, column=name)) for name, value in values.items()
+    }
+    return raw if renewed == values else msgspec.json.encode(renewed).decode()
+
+
+def _renew_value(value: str, location: Location) -> str:
+    """Encrypt a value that is plain or under another key.
+
+    A field may have got a text of a caller before it became ENCRYPTED. One that no key decrypts
+    stays as it is, and keeps no key in use.
+    """
+    ring = key_ring()
+    if not is_ciphertext(value):
+        return ring.encrypt(value.encode(), location)
+    if key_id_of(value) == ring.current:
+        return value
+    try:
+        return ring.encrypt(ring.decrypt(value, location), location)
+    except DamagedSecretError:
+        return value
 
 
 _MAPS = tuple(SecretColumn(name, _key_of_map, _renew_map) for name in ("headers", "auth"))

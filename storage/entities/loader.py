@@ -123,6 +123,7 @@ def _record_of(row: asyncpg.Record) -> Record:
     return Record(
         address=RecordAddress(row["tenant_id"], row["collection_no"], row["record_id"]),
         version=row["version"],
+        revision=row["revision"],
         data=_document.decode(row["data"]),
         indexed=(row["indexed_1"], row["indexed_2"], row["indexed_3"]),
         created_at=row["created_at"],

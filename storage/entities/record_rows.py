@@ -9,7 +9,8 @@ from core.shared.entities import Entity
 
 def guard_row(tx: int, record: Record) -> tuple[Any, ...]:
     address = record.address
-    return (tx, address.tenant, address.collection_no, address.record_id, record.version)
+    place = (address.tenant, address.collection_no, address.record_id)
+    return (tx, *place, record.version, record.revision)
 
 
 def new_record_row(tx: int, record: Record, if_absent: bool) -> tuple[Any, ...]:
@@ -32,14 +33,15 @@ def new_record_row(tx: int, record: Record, if_absent: bool) -> tuple[Any, ...]:
     )
 
 
-def saved_record_row(tx: int, seen: int, record: Record) -> tuple[Any, ...]:
+def saved_record_row(tx: int, before: Entity, record: Record) -> tuple[Any, ...]:
     address = record.address
     return (
         tx,
         address.tenant,
         address.collection_no,
         address.record_id,
-        seen,
+        before.version,
+        record.revision,
         record.version,
         record.text,
         *record.indexed,

@@ -54,7 +54,7 @@ class _Arguments:
                 if before is None:
                     self.new_records.append(new_record_row(tx, after, ref == change.addressed))
                 else:
-                    self.saved_records.append(saved_record_row(tx, before.version, after))
+                    self.saved_records.append(saved_record_row(tx, before, after))
             elif isinstance(after, UniqueValue):
                 moved = unique_value_row(tx, before, after)
                 if moved is not None:

@@ -13,17 +13,17 @@ insert into records
 
 -- name: flush_transactions
 -- One flush of transactions, each of which is stored as a whole or not at all: records that must
--- have the version that was read ($1), definitions by which was decided ($2), new records ($3),
+-- be as they were read ($1), definitions by which was decided ($2), new records ($3),
 -- changed records ($4), unique values ($5), change rows ($6) and whom to tell of these ($7). Returns
--- the transactions that were lost because another owner was first. They must be loaded and decided
--- again.
+-- the transactions that were lost because another owner was first, or a record was encrypted anew.
+-- They must be loaded and decided again.
 --
 -- Rows of transactions with more than one check are locked before anything is written ($1). At most
 -- one new record of a transaction is inserted if absent. Any other insert that meets a row raises
 -- an error, and the caller writes the transactions one by one.
 -- Served by: records_pkey, collections_pkey, record_unique_values_pkey.
 with locked as (
-    select g.tx, r.version = g.seen as fits
+    select g.tx, r.version = g.seen and r.revision = g.revision as fits
       from unnest($1::record_guard[]) as g
       join records r
         on r.tenant_id = any(array[g.tenant_id])
@@ -72,6 +72,7 @@ with locked as (
        and r.collection_no = c.collection_no
        and r.record_id = c.record_id
        and r.version = c.seen
+       and r.revision = c.revision
        and (c.tx in (select tx from missed)) is not true
     returning c.tx
 ), lost as (
@@ -140,7 +141,7 @@ select distinct tx from lost;
 -- The rows of these records. Documents beyond $4 bytes together, in the order of the arguments, are
 -- left out.
 -- Served by: records_pkey.
-select tenant_id, collection_no, record_id, version,
+select tenant_id, collection_no, record_id, version, revision,
        case when bytes <= $4 then data end as data, indexed_1, indexed_2, indexed_3,
        extract(epoch from created_at)::float8 as created_at,
        extract(epoch from updated_at)::float8 as updated_at, created_by, updated_by,

@@ -43,6 +43,9 @@ create table records (
     collection_no integer not null,
     record_id     text not null collate "C",
     version       integer not null,
+    -- Moves when values are encrypted anew or unique values are filled in: the version stays, but
+    -- whoever decided a change before must decide again.
+    revision      integer not null default 0,
     data          jsonb not null,
     -- What a reader gets, which bounds pages: compressed, a document may have a hundredth of it.
     data_bytes    integer not null generated always as (octet_length(data::text)) stored,
@@ -124,7 +127,9 @@ create type record_guard as (
     tenant_id     integer,
     collection_no integer,
     record_id     text,
-    seen          integer
+    seen          integer,
+    -- The revision that was read.
+    revision      integer
 );
 create type definition_guard as (
     tx            integer,
@@ -157,6 +162,8 @@ create type saved_record as (
     collection_no integer,
     record_id     text,
     seen          integer,
+    -- The revision that was read.
+    revision      integer,
     version       integer,
     data          jsonb,
     indexed_1     text,

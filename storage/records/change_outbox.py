@@ -8,6 +8,10 @@ from storage.postgres.pool import Connection, Pool
 from storage.postgres.queries import Q
 from storage.records.changes import ChangeKey
 
+MAX_COUNTED = 20_000
+"""A backlog of more changes of a tenant, or of Kafka messages, is counted as this many."""
+MAX_COUNTED_TENANTS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeMessageRow:
@@ -33,7 +37,10 @@ class ChangeEventRow:
 
 @dataclass(frozen=True, slots=True)
 class ChangeBacklog:
-    """The number of changes that others are still to be told of, and the age of the oldest."""
+    """The number of changes that others are still to be told of, and the age of the oldest.
+
+    Large backlogs are counted up to a limit: a long outage must not make its own counting slow.
+    """
 
     rows: int
     oldest: float
@@ -52,7 +59,7 @@ async def confirm_messages(conn: Connection, outbox_ids: Sequence[int]) -> None:
 
 
 async def message_backlog(pool: Pool | Connection) -> ChangeBacklog:
-    return await _backlog(pool, "change_outbox_backlog")
+    return await _backlog(pool, "change_outbox_backlog", MAX_COUNTED)
 
 
 async def claim_events(conn: Connection) -> bool:
@@ -78,9 +85,9 @@ async def confirm_events(conn: Connection | Pool, tenant: int, outbox_ids: Seque
 
 
 async def event_backlog(pool: Pool | Connection) -> ChangeBacklog:
-    return await _backlog(pool, "event_outbox_backlog")
+    return await _backlog(pool, "event_outbox_backlog", MAX_COUNTED, MAX_COUNTED_TENANTS)
 
 
-async def _backlog(pool: Pool | Connection, query: str) -> ChangeBacklog:
-    row = await pool.fetchrow(Q[query])
+async def _backlog(pool: Pool | Connection, query: str, *limits: int) -> ChangeBacklog:
+    row = await pool.fetchrow(Q[query], *limits)
     return ChangeBacklog(row["rows"], row["oldest"]) if row else ChangeBacklog(0, 0.0)

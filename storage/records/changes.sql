@@ -27,17 +27,14 @@ select place, tenant_id, collection_no, record_id, change_id, version, kind, dat
  order by place;
 
 -- name: read_changed_collections
--- What events say of these collections ($1), with the fields that are ENCRYPTED in any version.
--- Served by: collections_pkey, collection_versions_pkey, tenants_pkey.
+-- What events say of these collections ($1), with the fields that are ENCRYPTED or once were.
+-- Served by: collections_pkey, tenants_pkey.
 select c.collection_no, t.slug as tenant, c.collection_id, c.name,
-       array(select distinct f ->> 'name'
-               from (select c.definition
-                      union all
-                     select v.definition
-                       from collection_versions v
-                      where v.collection_no = c.collection_no) as d(definition)
-              cross join lateral json_array_elements(d.definition -> 'fields') as f
-              where f ->> 'type' = 'ENCRYPTED') as encrypted
+       array(select f ->> 'name'
+               from json_array_elements(c.definition -> 'fields') as f
+              where f ->> 'type' = 'ENCRYPTED'
+              union
+             select m from json_array_elements_text(c.definition -> 'masked') as m) as encrypted
   from collections c
   join tenants t on t.tenant_id = c.tenant_id
  where c.collection_no = any($1::int[]);

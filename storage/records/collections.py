@@ -193,7 +193,9 @@ async def change(
         new = replace(
             new,
             version=version,
-            definition=msgspec.structs.replace(new.definition, version=version),
+            definition=msgspec.structs.replace(
+                new.definition, version=version, masked=tuple(sorted(row.definition.hidden))
+            ),
         )
         await check(conn, tenant, new.definition, validate)
         unfilled = {*row.unfilled, *unfilled_slots(row.definition, new.definition)}
@@ -257,6 +259,12 @@ async def read_version(
 async def to_reindex(pool: Pool, limit: int) -> list[CollectionRow]:
     """Read the collections whose columns of records are to be filled now."""
     return await _table.all(pool, "collections_to_reindex", limit)
+
+
+async def is_current(pool: Pool, row: CollectionRow) -> bool:
+    """Return whether a collection still has the version that was read."""
+    found: bool = await pool.fetchval(Q["collection_has_version"], row.collection_no, row.version)
+    return found
 
 
 async def finish_reindexing(pool: Pool, row: CollectionRow) -> None:

@@ -66,13 +66,20 @@ select version, note, created_by, extract(epoch from created_at)::float8 as crea
  where collection_no = $1 and tenant_id = $2 and version = $3;
 
 -- name: schedule_reindexing
--- Fill the columns of records anew as soon as nobody uses the definition before ($2 seconds).
+-- Fill the columns of records anew as soon as nobody uses the definition before ($2 seconds). By the
+-- clock: the transaction may have begun long ago.
 -- Served by: collections_pkey.
-update collections set reindex_at = now() + make_interval(secs => $2) where collection_no = $1;
+update collections
+   set reindex_at = clock_timestamp() + make_interval(secs => $2)
+ where collection_no = $1;
 
 -- name: collections_to_reindex
 -- Served by: collections_reindex.
 {collection} where reindex_at <= now() order by reindex_at limit $1;
+
+-- name: collection_has_version
+-- Served by: collections_pkey.
+select exists (select from collections where collection_no = $1 and version = $2);
 
 -- name: finish_reindexing
 -- Not if the definition has changed meanwhile.

@@ -54,8 +54,10 @@ async def read_fields(
 
 async def write_columns(
     conn: Connection | Pool, tenant: int, collection_no: int, rows: Sequence[IndexedColumns]
-) -> None:
-    """Fill the columns of records; whoever changes one at the same time fills its columns."""
-    if rows:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        await conn.execute(Q["write_indexed_columns"], tenant, collection_no, *columns)
+) -> set[str]:
+    """Fill the columns of records; return their ids, without those that somebody holds."""
+    if not rows:
+        return set()
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    written = await conn.fetch(Q["write_indexed_columns"], tenant, collection_no, *columns)
+    return {row["record_id"] for row in written}

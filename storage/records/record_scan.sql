@@ -20,7 +20,7 @@ select record_id, version, indexed_1, indexed_2, indexed_3,
 
 -- name: write_indexed_columns
 -- Fill the columns ($5 to $7) of records $3 that have the versions $4. Rows that are being written
--- are skipped, which also keeps this statement out of deadlocks.
+-- are skipped, which also keeps this statement out of deadlocks. Returns the records that were filled.
 -- Served by: records_pkey.
 with asked as materialized (
     select $1::integer as tenant_id, $2::integer as collection_no, u.*
@@ -42,4 +42,5 @@ update records r
    and r.collection_no = a.collection_no
    and r.record_id = a.record_id
    and r.version = a.version
-   and a.record_id = any(array(select record_id from free));
+   and a.record_id = any(array(select record_id from free))
+returning r.record_id;

@@ -13,7 +13,8 @@ from actors.maintenance.maintenance_actor import EncryptionSweep
 from core.access.secret_keys import key_id
 from core.dispatch.job import ANCHOR, JobKey
 from core.gathers.gather import Resource
-from core.records.record import RecordAddress
+from core.records.field import FieldDefinition, FieldType
+from core.records.record import Record, RecordAddress
 from storage.dispatch import jobs as dispatch_jobs
 from storage.dispatch import subscriptions, webhook_secrets
 from storage.dispatch.job_queue import JobQueue
@@ -22,7 +23,8 @@ from storage.encryption import reencryption, rotation
 from storage.encryption.cipher import KeyRing, MissingKeyError, install, key_ring
 from storage.encryption.keys import WrongKeyError
 from storage.encryption.secret_tables import PLAIN, SECRET_TABLES
-from storage.encryption.secret_values import encrypt_record_field
+from storage.encryption.secret_values import encrypt_record_field, record_field_at
+from storage.entities.loader import load_entities
 from storage.entities.transactions import flush_transactions
 from storage.gathers import resources
 from storage.kafka import outbox
@@ -30,7 +32,7 @@ from storage.postgres import audit_log
 from storage.postgres.pool import Pool
 from tests.support.dispatch import JobFactory
 from tests.support.plain_secrets import find_plain
-from tests.support.records import create_collection, created, transaction
+from tests.support.records import changed, create_collection, created, transaction
 from tests.support.stored_secrets import (
     AUTH,
     CARDS,
@@ -197,6 +199,80 @@ async def test_a_walk_goes_from_record_to_record_and_from_collection_to_collecti
     use(NEW, OLD)
     assert (await rotation.rotate(pool)).renewed == 10
     assert await counts(pool) == {key_id(NEW): 10}
+
+
+async def test_a_change_that_was_decided_before_does_not_write_old_values_back(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    number = await create_collection(pool, jobs.tenant, CARDS)
+    address = RecordAddress(jobs.tenant, number, "r1")
+    made = created(address, card=encrypt_record_field(address, "card", MARKER))
+    other = created(RecordAddress(jobs.tenant, number, "r2"), name="Jo")
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, one)) for one in (made, other)])
+        use(NEW, OLD)
+        assert (await rotation.rotate(pool)).renewed == 1
+        alone = transaction((made, changed(made, "t2", name="Jo")), turn_id="t2")
+        assert await flush_transactions(conn, [alone]) == {0}
+        together = transaction(
+            (other, changed(other, "t2", name="Al")),
+            (made, changed(made, "t2", name="Al")),
+            turn_id="t2",
+        )
+        assert await flush_transactions(conn, [together]) == {0}
+        assert await counts(pool) == {key_id(NEW): 1}
+        loaded = await load_entities(conn, [made.ref, other.ref])
+        assert loaded[other.ref] == other
+        current = loaded[made.ref]
+        assert isinstance(current, Record)
+        assert (current.version, current.revision) == (1, 1)
+        again = transaction((current, changed(current, "t2", name="Jo")), turn_id="t2")
+        assert await flush_transactions(conn, [again]) == set()
+    assert await counts(pool) == {key_id(NEW): 1}
+
+
+async def test_texts_that_look_encrypted_do_not_stop_a_rotation(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    """They were stored before their field became ENCRYPTED, or belong to another record."""
+    number = await create_collection(pool, jobs.tenant, CARDS)
+    one, other = (RecordAddress(jobs.tenant, number, name) for name in ("r1", "r2"))
+    moved = encrypt_record_field(other, "card", MARKER)
+    cards = ("enc:1:", "enc:1:k:x", f"enc:1:{'z' * 16}:{'A' * 40}", f"enc:1:{'0' * 16}:ü", moved)
+    made = [created(RecordAddress(jobs.tenant, number, f"c{n}"), card=card)
+            for n, card in enumerate(cards)]  # fmt: skip
+    made.append(created(one, card=encrypt_record_field(one, "card", MARKER)))
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, each)) for each in made])
+    use(OLD)
+    await encryption_keys.check(pool)
+    use(NEW, OLD)
+    done = await rotation.rotate(pool)
+    assert (done.renewed, done.unreadable, done.released) == (5, {}, [key_id(OLD)])
+    stored = dict(await pool.fetch("select record_id, data ->> 'card' from records"))
+    assert stored["c4"] == moved
+    for n, card in enumerate(cards[:4]):
+        location = record_field_at(jobs.tenant, number, f"c{n}", "card")
+        assert key_ring().decrypt(stored[f"c{n}"], location).decode() == card
+
+
+async def test_what_is_still_encrypted_of_a_field_that_once_was_is_renewed(
+    pool: Pool, jobs: JobFactory
+) -> None:
+    card = FieldDefinition(name="card", type=FieldType.STRING)
+    number = await create_collection(
+        pool, jobs.tenant, msgspec.structs.replace(CARDS, fields=(card,), masked=("card",))
+    )
+    one, other = (RecordAddress(jobs.tenant, number, name) for name in ("r1", "r2"))
+    secret = created(one, card=encrypt_record_field(one, "card", MARKER))
+    plain = created(other, card="plain by now")
+    async with pool.acquire() as conn:
+        await flush_transactions(conn, [transaction((None, each)) for each in (secret, plain)])
+    use(NEW, OLD)
+    assert (await rotation.rotate(pool)).renewed == 1
+    assert await counts(pool) == {key_id(NEW): 1}
+    stored = dict(await pool.fetch("select record_id, data ->> 'card' from records"))
+    assert stored["r2"] == "plain by now"
 
 
 async def test_rotation_while_others_write(database: str, jobs: JobFactory, pool: Pool) -> None:

@@ -67,9 +67,9 @@ PLANNED_EACH_TIME = {
 }
 # What is read from the beginning on purpose.
 WHOLE = {
-    ("change_outbox_backlog", "change_outbox"),  # counts what is short while the relay works
-    ("event_outbox_backlog", "event_outbox"),  # likewise
-    ("oldest_unsent_change", "change_outbox"),  # likewise, every few minutes
+    ("change_outbox_backlog", "change_outbox"),  # so many rows at most
+    ("event_outbox_backlog", "event_outbox"),  # one row, to find the first tenant
+    ("oldest_unsent_change", "change_outbox"),  # every few minutes; short while the relay works
     ("oldest_unsent_change", "event_outbox"),
     ("blocked_groups", "dispatch_jobs"),  # by an index of those that failed; so many at most
     ("forget_ended", "outbox"),  # once, and hashed: see there

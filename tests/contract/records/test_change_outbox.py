@@ -1,18 +1,23 @@
 """What the outboxes of record changes give back: in order, by tenant, up to so many bytes."""
 
+from dataclasses import replace
+
+import msgspec
 import pytest
 
 from actors.maintenance.partitions import PartitionKeeper
 from core.dispatch.job import ANCHOR
 from core.dispatch.subscription import Binding
 from core.operations.partitions import WEEKS_AHEAD, week_of
+from core.records.field import FieldDefinition, FieldType
 from core.records.record import ChangeKind, collection_ref
 from storage.access import keys
 from storage.dispatch import subscriptions
 from storage.entities.loader import load_entities
 from storage.postgres.pool import Pool
 from storage.postgres.queries import Q
-from storage.records import change_outbox, changes
+from storage.records import change_outbox, changes, collections
+from storage.records.collections import CollectionRow, VersionNote
 from tests.support.record_changes import ORDERS, LostError, RecordWriter
 from tests.support.records import NOW, create_collection
 from tests.support.subscriptions import stored_subscription
@@ -38,6 +43,25 @@ async def test_both_outboxes_point_at_the_change_in_the_order_of_writing(
         await change_outbox.confirm_events(conn, tenant, [row.outbox_id for row in events[tenant]])
     assert (await change_outbox.message_backlog(pool)).rows == 6
     assert (await change_outbox.event_backlog(pool)).rows == 0
+
+
+async def test_a_large_backlog_is_counted_up_to_a_limit(
+    pool: Pool, tenant: int, other: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for whose, count in ((tenant, 9), (other, 2)):
+        orders = await RecordWriter.of(pool, whose)
+        orders.topic = "changes"
+        for number in range(count):
+            await orders.write(f"r{number}")
+    await pool.execute("update event_outbox set created_at = now() - interval '1 hour'"
+                       " where outbox_id = (select min(outbox_id) from event_outbox)")  # fmt: skip
+    monkeypatch.setattr(change_outbox, "MAX_COUNTED", 3)
+    assert (await change_outbox.message_backlog(pool)).rows == 3
+    events = await change_outbox.event_backlog(pool)
+    assert events.rows == 3 + 2
+    assert events.oldest == pytest.approx(3_600, abs=60)
+    monkeypatch.setattr(change_outbox, "MAX_COUNTED_TENANTS", 1)
+    assert (await change_outbox.event_backlog(pool)).rows == 3
 
 
 async def test_nobody_to_tell_leaves_no_row(pool: Pool, tenant: int) -> None:
@@ -117,16 +141,24 @@ async def test_a_change_that_is_gone_is_none_and_others_are_nobodys(
     assert (change.data, change.before) == ('{"status":"paid"}', '{"status":"open"}')
 
 
+async def define_again(pool: Pool, tenant: int, *fields: FieldDefinition) -> None:
+    """Give orders other fields."""
+
+    def edit(row: CollectionRow) -> CollectionRow:
+        return replace(row, definition=msgspec.structs.replace(row.definition, fields=fields))
+
+    done = await collections.change(pool, tenant, "orders", edit, VersionNote(), lambda *_: None)
+    assert isinstance(done, CollectionRow)
+
+
 async def test_a_collection_tells_its_names_and_what_ever_was_encrypted(
-    pool: Pool, tenant: int
+    pool: Pool, tenant: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = await create_collection(pool, tenant, ORDERS)
-    await pool.execute(
-        """insert into collection_versions (collection_no, version, tenant_id, definition)
-           values ($1, 99, $2, '{"fields":[{"name":"pin","type":"ENCRYPTED"}]}')""",
-        number,
-        tenant,
-    )
+    pin = FieldDefinition(name="pin", type=FieldType.ENCRYPTED)
+    monkeypatch.setattr(collections, "MAX_VERSIONS", 1)  # the version with the pin is forgotten
+    for fields in ((*ORDERS.fields, pin), ORDERS.fields, ORDERS.fields[::-1]):
+        await define_again(pool, tenant, *fields)
     found = await changes.read_collections(pool, [number, number, 12_345])
     assert [*found] == [number]
     assert (found[number].tenant, found[number].name) == ("own", "orders")

@@ -1,5 +1,6 @@
 """Changes of definitions on a real Postgres: unique values, columns of records, previews."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -16,17 +17,21 @@ from core.records.collection import (
 from core.records.comparison import indexed_text, unique_hash
 from core.records.definitions.changes import RecordCheck, compare_definitions
 from core.records.field import FieldDefinition, FieldType
+from core.records.record import Record, RecordAddress
 from handlers.filters.patterns import compile_pattern
-from services.records import definition_preview
+from services.records import definition_preview, reindexer
 from services.records.definition_preview import DefinitionPreview, check_records
 from services.records.reindexer import Reindexer
 from storage.access import keys
+from storage.entities.loader import load_entities
+from storage.entities.transactions import flush_transactions
 from storage.operations import warnings
 from storage.operations.warnings import WarningFilter
 from storage.postgres.pool import Pool, PoolOptions, open_pool
 from storage.records import collections, record_scan, unique_values
 from storage.records.collections import CollectionRow, NewCollection, VersionNote
 from storage.records.record_scan import ScannedRecord
+from tests.support.records import changed, transaction
 
 T = FieldType
 NAME = FieldDefinition(name="name", type=T.STRING)
@@ -271,6 +276,128 @@ async def test_unique_values_that_came_in_between_are_filled_in_or_warned_of(
     await make_due(pool)
     await Reindexer(pool).run()
     assert await held(pool, people) == set()
+
+
+async def changed_meanwhile(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, query: str, *statements: str
+) -> None:
+    """Run statements once, just before a query."""
+    fetch, left = type(pool).fetch, list(statements)
+
+    async def changed_before(self: Pool, text: str, *args: Any) -> Any:
+        while left and query in text:
+            await self.execute(left.pop(0))
+        return await fetch(self, text, *args)
+
+    monkeypatch.setattr(type(pool), "fetch", changed_before)
+
+
+async def test_a_value_that_a_record_loses_meanwhile_is_not_put_back(
+    pool: Pool, people: CollectionRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await change(pool, people, UNIQUE, AGE)
+    await store(pool, people, a={"name": "Jo"}, b={"name": "Al"}, c={"name": "Bo"})
+    await make_due(pool)
+    await changed_meanwhile(
+        pool, monkeypatch, "fill_unique_values",
+        'update records set data = \'{"name": "Cy"}\', version = 2 where record_id = \'a\'',
+        "update records set deleted_at = now(), version = 2 where record_id = 'b'",
+    )  # fmt: skip
+    assert await Reindexer(pool).run() == 1
+    expected = {("name", unique_hash("Cy"), "a"), ("name", unique_hash("Bo"), "c")}
+    assert await held(pool, people) == expected
+    assert await warnings.page(pool, people.tenant, WarningFilter(), None, 9) == []
+
+
+async def test_values_that_records_lost_while_the_field_became_unique_are_free_again(
+    pool: Pool, people: CollectionRow
+) -> None:
+    await store(pool, people, a={"name": "Jo"}, b={"name": "Al"}, c={"name": "Bo"})
+    await change(pool, people, UNIQUE, AGE)
+    # By statements that began before the change: they know nothing of unique values.
+    await pool.execute("update records set data = '{\"name\": \"Cy\"}' where record_id = 'a'")
+    await pool.execute("update records set deleted_at = now() where record_id = 'b'")
+    await pool.execute("update records set data = '{}' where record_id = 'c'")
+    await store(pool, people, d={"name": "Jo"})
+    await make_due(pool)
+    assert await Reindexer(pool).run() == 1
+    expected = {("name", unique_hash("Cy"), "a"), ("name", unique_hash("Jo"), "d")}
+    assert await held(pool, people) == expected
+    assert await warnings.page(pool, people.tenant, WarningFilter(), None, 9) == []
+
+
+async def test_a_change_that_did_not_know_of_a_value_is_decided_again(
+    pool: Pool, people: CollectionRow
+) -> None:
+    """Else it would leave the value behind, which it does not know to release."""
+    await change(pool, people, UNIQUE, AGE)
+    await store(pool, people, a={"name": "Jo"})
+    address = RecordAddress(people.tenant, people.collection_no, "a")
+    async with pool.acquire() as conn:
+        before = (await load_entities(conn, [address.ref]))[address.ref]
+        assert isinstance(before, Record)
+        await make_due(pool)
+        await Reindexer(pool).run()
+        ahead = transaction((before, changed(before, "t2", name="Al")), turn_id="t2")
+        assert await flush_transactions(conn, [ahead]) == {0}
+
+
+async def test_a_record_that_somebody_holds_is_filled_once_it_is_free(
+    pool: Pool, people: CollectionRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reindexer, "RETRY_PAUSE", 0.01)
+    await store(pool, people, a={"name": "Jo"}, b={"name": "Al"})
+    name = msgspec.structs.replace(NAME, indexed=True, unique=True)
+    await change(pool, people, name, AGE)
+    await pool.execute("delete from record_unique_values")
+    await make_due(pool)
+    async with pool.acquire() as conn:
+        holding = conn.transaction()
+        await holding.start()
+        await conn.execute("select from records where record_id = 'a' for update")
+        running = asyncio.create_task(Reindexer(pool).run())
+        while (await columns(pool, people))["b"][0] is None:  # noqa: ASYNC110 - until it is there
+            await asyncio.sleep(0.01)
+        assert (await columns(pool, people))["a"][0] is None
+        await holding.rollback()
+    assert await running == 1
+    assert {one[0] for one in (await columns(pool, people)).values()} == {"Jo", "Al"}
+    assert len(await held(pool, people)) == 2
+
+
+async def test_records_that_are_held_for_long_are_filled_by_a_later_round(
+    pool: Pool, people: CollectionRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reindexer, "RETRY_PAUSE", 0.0)
+    monkeypatch.setattr(reindexer, "MAX_ATTEMPTS", 3)
+    await store(pool, people, a={"name": "Jo"})
+    await change(pool, people, msgspec.structs.replace(NAME, indexed=True), AGE)
+    await make_due(pool)
+    async with pool.acquire() as conn, conn.transaction():
+        await conn.execute("select from records for update")
+        assert await Reindexer(pool).run() == 1
+    found = await collections.read(pool, people.tenant, "people")
+    assert found is not None
+    assert (found.is_building, found.unfilled) == (True, ("name",))
+    await Reindexer(pool).run()
+    assert (await columns(pool, people))["a"][0] == "Jo"
+
+
+async def test_columns_of_an_outdated_definition_are_not_filled(
+    pool: Pool, people: CollectionRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store(pool, people, a={"name": "Jo"})
+    await change(pool, people, msgspec.structs.replace(NAME, indexed=True), AGE)
+    await make_due(pool)
+    current = await collections.to_reindex(pool, 1)
+    await change(pool, people, NAME, AGE)
+
+    async def outdated(_pool: Pool, _limit: int) -> list[CollectionRow]:
+        return current
+
+    monkeypatch.setattr(collections, "to_reindex", outdated)
+    assert await Reindexer(pool).run() == 1
+    assert (await columns(pool, people))["a"][0] is None
 
 
 async def preview(pool: Pool, row: CollectionRow, *fields: FieldDefinition) -> DefinitionPreview:

@@ -90,6 +90,22 @@ def test_a_replacement_keeps_numbers_and_kept_secrets_alone() -> None:
     }
 
 
+def test_a_text_that_looks_encrypted_is_refused_unless_it_is_there_already() -> None:
+    reply = written(W.CREATE, fields={**NEW, "name": "enc:1:k:x", "card": "enc:1:k:y"})
+    assert isinstance(reply, RecordRefused)
+    assert [one.field for one in reply.problems] == ["name"]
+    stored = msgspec.structs.replace(a_record(), data={**NEW, "name": "enc:1:k:x"})
+    state = written(W.MERGE, stored, turn_id="t2", fields={"total": 20})
+    assert state.record.data["name"] == "enc:1:k:x"
+
+
+def test_a_field_that_was_encrypted_keeps_what_is_stored_when_it_is_sent_back_masked() -> None:
+    known = schema(msgspec.structs.replace(ORDER, masked=("name",)))
+    found = check_fields(known, W.REPLACE, {**NEW, "name": MASK})
+    assert (found.kept, found.problems) == (("name",), ())
+    assert "name" not in found.fields
+
+
 def test_an_upsert_creates_or_merges() -> None:
     created = written(W.UPSERT, fields=NEW)
     merged = written(W.UPSERT, created.record, turn_id="t2", fields={"total": 20})

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.records.data_path import DataPath, InvalidDataPathError, parse_data_path
@@ -110,8 +111,14 @@ async def test_a_script_is_given_the_record_before_it() -> None:
     assert value == RECORDS["customers", "c1"]
 
 
-async def test_encrypted_values_are_masked_where_they_are_shown() -> None:
-    shop = dict(SHOP) | {"order_lines": collection("order_lines", product=FieldType.ENCRYPTED)}
+@pytest.mark.parametrize("is_before", [False, True])
+async def test_encrypted_values_are_masked_where_they_are_shown(is_before: bool) -> None:
+    """Where a field was ENCRYPTED before, too."""
+    lines = collection("order_lines", product=FieldType.ENCRYPTED)
+    if is_before:
+        now = collection("order_lines", product=FieldType.STRING)
+        lines = msgspec.structs.replace(now, masked=("product",))
+    shop = dict(SHOP) | {"order_lines": lines}
     reader = ShopReader(shop)
     wanted = paths("product", "id")
     shown = DataPathResolver(reader.collections, reader.follow, "***")
